@@ -11,7 +11,7 @@
     |   +-- BmcUnreachable   no answer (waiting can help)
     |   +-- BmcUntrusted     its certificate is not trusted
     |   +-- BmcNotAuthorised credentials or role are refused
-    |   |   +-- BmcShutOut   refused so often that the job asks this BMC no more
+    |   |   +-- BmcLockedOut   refused so often that the job asks this BMC no more
     |   +-- BmcBusy          it asks to come back later (waiting can help)
     |   |   +-- BmcNoSessionFree  all of its sessions are in use
     |   +-- BmcRefused       it refused a request
@@ -142,7 +142,7 @@ class BmcNotAuthorised(BmcError):
     """The BMC refuses the credentials, or the role of the user."""
 
 
-class BmcShutOut(BmcNotAuthorised):
+class BmcLockedOut(BmcNotAuthorised):
     """The BMC has refused our credentials so often that it is not asked any more: another try might lock the account out."""
 
 

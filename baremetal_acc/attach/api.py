@@ -12,7 +12,16 @@ from types import MappingProxyType
 from typing import Protocol
 
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.attach import Attached, AttachHandle, Attachment, AttachState, Claim, Give, HandleType, Place
+from baremetal_acc.model.attach import (
+    Attached,
+    AttachHandle,
+    Attachment,
+    AttachState,
+    Claim,
+    FunctionAssignment,
+    HandleType,
+    Place,
+)
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.scheduling.schedulable import Supply
 
@@ -48,7 +57,7 @@ class PreparedAttachment:
     """
 
     attachments: tuple[Attachment, ...]
-    gives: tuple[Give, ...] = ()
+    gives: tuple[FunctionAssignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,7 @@ class AttachUndo:
     :ivar kept: by provider, why a device or slot stays as it is, which harms nobody.
     """
 
-    gives: tuple[Give, ...] = ()
+    gives: tuple[FunctionAssignment, ...] = ()
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -104,7 +113,7 @@ __all__ = [
     'Attached',
     'Attachment',
     'Claim',
-    'Give',
+    'FunctionAssignment',
     'HandleType',
     'Place',
     'PreparedAttachment',

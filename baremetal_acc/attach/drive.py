@@ -14,7 +14,7 @@ from typing import TypeVar
 from baremetal_acc.attach.api import Around, AttachDriver, AttachUndo, PreparedAttachment
 from baremetal_acc.attach.find import GROUP, FoundDriver
 from baremetal_acc.errors import AccError
-from baremetal_acc.model.attach import Attachment, Claim, Give
+from baremetal_acc.model.attach import Attachment, Claim, FunctionAssignment
 
 T = TypeVar('T')
 
@@ -55,7 +55,7 @@ def prepare(found: FoundDriver, attachments: Sequence[Attachment], around: Aroun
     :raises AccError: it cannot be done; then nothing is done for any attachment.
     """
     made: list[Attachment] = []
-    gives: list[Give] = []
+    gives: list[FunctionAssignment] = []
     for name, share in _shares(attachments).items():
         answer = _asked(name, 'prepare', partial(_named(found, name).prepare, tuple(share), around), partial(_prepared, share))
         gives += answer.gives
@@ -92,7 +92,7 @@ def unprepare(found: FoundDriver, attachments: Sequence[Attachment], around: Aro
 
     A driver that fails does not keep the others from it. Where the package of a driver is gone, one of our drivers takes over.
     """
-    gives: list[Give] = []
+    gives: list[FunctionAssignment] = []
     kept: dict[str, str] = {}
     failed: dict[str, str] = {}
     for name, share in _shares(attachments).items():
@@ -193,13 +193,13 @@ def _undone(share: Sequence[Attachment], answer: object) -> AttachUndo:
     return AttachUndo(gives=_own(share, answer.gives), kept={str(p): str(why)[:_TEXT] for p, why in answer.kept.items()})
 
 
-def _own(share: Iterable[Attachment], gives: object) -> tuple[Give, ...]:
+def _own(share: Iterable[Attachment], gives: object) -> tuple[FunctionAssignment, ...]:
     """Return what a driver wants programmed, if that is only in slots that it was given.
 
     :raises ValueError: it is elsewhere: in a slot of another instance, for one.
     """
     theirs = {a.place for a in share}
-    found = tuple(g for g in _list(gives) if isinstance(g, Give))
+    found = tuple(g for g in _list(gives) if isinstance(g, FunctionAssignment))
     strangers = [g for g in found if g.place not in theirs]
     if strangers:
         raise ValueError(f'it wants something done to what it does not look after: {strangers[0]}')

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from baremetal_acc.attach.api import Around, AttachUndo, PreparedAttachment
-from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, Give, HandleType, Place
+from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, FunctionAssignment, HandleType, Place
 from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import Supply
 
@@ -55,7 +55,9 @@ class RegionAttachDriver:
         supply = Supply(functions=around.holds, offers=around.supply.offers)
         chosen = region_claims.assign([_claimed(a) for a in attachments], around.asked, supply)
         made = tuple(replace(a, function=_of(chosen, a) or around.holds.get(_place(a))) for a in attachments)
-        gives = (Give(accelerator=device, slot=slot, function=name) for (device, slot), name in sorted(chosen.items()))
+        gives = (
+            FunctionAssignment(accelerator=device, slot=slot, function=name) for (device, slot), name in sorted(chosen.items())
+        )
         return PreparedAttachment(attachments=made, gives=tuple(gives))
 
     def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ class RegionAttachDriver:
 
     def unprepare(self, attachments: Sequence[Attachment], around: Around) -> AttachUndo:
         """Restore the previous function of each slot; without one, program a function so that the content becomes known."""
-        gives: list[Give] = []
+        gives: list[FunctionAssignment] = []
         kept: dict[str, str] = {}
         for one in attachments:
             made = around.supply.offers.get(one.accelerator)
@@ -107,8 +109,8 @@ def moved(one: Attachment, address: str | None) -> list[str]:
     return [f'{one}: its PCI address was {before} when it was attached, and is {address} now']
 
 
-def _give(one: Attachment, function: str) -> Give:
-    return Give(accelerator=one.accelerator, slot=one.slot or '', function=function)
+def _give(one: Attachment, function: str) -> FunctionAssignment:
+    return FunctionAssignment(accelerator=one.accelerator, slot=one.slot or '', function=function)
 
 
 def _claimed(one: Attachment) -> region_claims.Claimed:

@@ -26,7 +26,7 @@ from typing import Any
 from aiohttp import web
 
 from baremetal_acc.emulator.fault import BadFault
-from baremetal_acc.emulator.http_frontend import BodyTooLarge, Front, read_body
+from baremetal_acc.emulator.http_frontend import BodyTooLarge, HttpFrontend, read_body
 from baremetal_acc.emulator.image import BadImage, EmulatedImage, ImageReader
 from baremetal_acc.emulator.journal import RequestJournal
 from baremetal_acc.emulator.machine import Machine
@@ -37,7 +37,7 @@ CHUNK = 64 * 1024
 MAX_IMAGE = 512 * 1024 * 1024
 
 
-class DoorSite:
+class HostAgentSite:
     """The host agent API and the control API of one machine.
 
     :param machine: None when a recording is served: then only the log and the counters are available.
@@ -47,7 +47,7 @@ class DoorSite:
         self,
         machine: Machine | None,
         journal: RequestJournal,
-        fronts: Mapping[str, Front],
+        fronts: Mapping[str, HttpFrontend],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._machine = machine

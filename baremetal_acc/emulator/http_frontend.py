@@ -53,7 +53,7 @@ class Site(Protocol):
         ...
 
 
-class Front:
+class HttpFrontend:
     """The HTTP frontend of one site."""
 
     def __init__(self, site: Site, knobs: Knobs | None = None) -> None:
@@ -127,7 +127,7 @@ async def _drip(http: web.BaseRequest, whole: web.Response, bytes_per_second: fl
 class CountingServer(web.Server):
     """The aiohttp server, which also counts the connections."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: HttpFrontend) -> None:
         # Without access log: the journal and the counters say more, and the control API returns them.
         super().__init__(front.handle, access_log=None)
         self._front = front

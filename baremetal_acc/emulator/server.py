@@ -19,8 +19,8 @@ from aiohttp import web
 
 from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.bmc_site import BmcSite
-from baremetal_acc.emulator.host_agent_api import DoorSite
-from baremetal_acc.emulator.http_frontend import CountingServer, Front, Knobs
+from baremetal_acc.emulator.host_agent_api import HostAgentSite
+from baremetal_acc.emulator.http_frontend import CountingServer, HttpFrontend, Knobs
 from baremetal_acc.emulator.hw.parameters import ProductParameters
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.journal import RequestJournal
@@ -98,7 +98,7 @@ class Emulator:
         self._users = tuple(users) or (CurrentUser(name='admin', password=secrets.token_urlsafe(15)),)
         self._needs_login = needs_login
         self._expand = expand
-        self._fronts: dict[str, Front] = {}
+        self._fronts: dict[str, HttpFrontend] = {}
         self._ipmi: dict[str, IpmiSite] = {}
         self._sites: list[BmcSite] = []
         self._runners: list[web.ServerRunner] = []
@@ -140,15 +140,15 @@ class Emulator:
                 self._sites.append(site)
                 account = next(iter(view.access.accounts.values()))
                 user = CurrentUser(name=account.name, password=account.secret, role=account.role)
-                await self._serve_bmc(name, Front(site, self.serving.knobs), number, user, self.product.systems[name])
+                await self._serve_bmc(name, HttpFrontend(site, self.serving.knobs), number, user, self.product.systems[name])
                 if self.serving.ipmi is not None:
                     await self._serve_ipmi(name, number)
         elif self.recording is not None:
             recorded = RecordingSite(
                 self.recording, self._users, self.journal, needs_login=self._needs_login, expand=self._expand
             )
-            await self._serve_bmc('recording', Front(recorded, self.serving.knobs), 0, self._users[0], None)
-        door = Front(DoorSite(machine, self.journal, self._fronts, self._changed))
+            await self._serve_bmc('recording', HttpFrontend(recorded, self.serving.knobs), 0, self._users[0], None)
+        door = HttpFrontend(HostAgentSite(machine, self.journal, self._fronts, self._changed))
         port = await self._listen(door, LOOPBACK, 0, None)
         base = f'http://{LOOPBACK}:{port}'
         self.door, self.control = f'{base}/door', f'{base}/control'
@@ -156,7 +156,7 @@ class Emulator:
         if machine is not None:
             self._ticker = asyncio.get_running_loop().create_task(self._tick(machine))
 
-    async def _serve_bmc(self, name: str, front: Front, number: int, user: CurrentUser, system: str | None) -> None:
+    async def _serve_bmc(self, name: str, front: HttpFrontend, number: int, user: CurrentUser, system: str | None) -> None:
         folder = self.serving.state or self._folder
         verify_ca: str | bool = True
         context: ssl.SSLContext | None = None
@@ -203,7 +203,7 @@ class Emulator:
 
         context.sni_callback = choose
 
-    async def _listen(self, front: Front, host: str, port: int, context: ssl.SSLContext | None) -> int:
+    async def _listen(self, front: HttpFrontend, host: str, port: int, context: ssl.SSLContext | None) -> int:
         runner = web.ServerRunner(CountingServer(front))
         await runner.setup()
         self._runners.append(runner)

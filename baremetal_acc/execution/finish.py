@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.bmc.driver import Look
-from baremetal_acc.errors import AccError, BmcError, BmcShutOut
+from baremetal_acc.errors import AccError, BmcError, BmcLockedOut
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.execution.context import PlacementShell, Target, Tools
 from baremetal_acc.execution.observation import check, sessions, unprotected
@@ -171,7 +171,7 @@ def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 
 
-def shut_out(job: Job, exc: BmcShutOut, now: datetime) -> Job:
+def shut_out(job: Job, exc: BmcLockedOut, now: datetime) -> Job:
     """End a job because a BMC refuses our credentials for good: nothing under way is known, and no lock can be engaged."""
     for position, item in enumerate(job.items):
         if not item.state.ended and stage(item.action) < Stage.VERIFY:

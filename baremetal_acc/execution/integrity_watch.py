@@ -25,7 +25,7 @@ from baremetal_acc.locks.mechanism import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 
 MOST_READS = 20_000
 """Limit of the device readings by which one mechanism finds out what an inspection rests on: some seconds.
@@ -43,7 +43,7 @@ def witnesses(
     mechanisms: Iterable[Mechanism],
     now: datetime,
     heard: Mapping[Ref, Document] | None = None,
-) -> tuple[Witness, ...]:
+) -> tuple[WatchedResource, ...]:
     """Return the resources that an inspection rests on, sorted. Sends no request: the inspection has read all of them.
 
     :param looks: the inspections of single BMCs that the inventory was made of.
@@ -65,7 +65,7 @@ def witnesses(
         document = readers[ref.bmc].peek(ref.uri) if ref.bmc in readers else None
         if document is not None:
             said = others_said.get(ref, document)
-            found.append(Witness(ref=ref, said=digest(said.body), lock=ref in locks))
+            found.append(WatchedResource(ref=ref, said=digest(said.body), lock=ref in locks))
     return tuple(found)
 
 
@@ -199,7 +199,7 @@ class _Offline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
+class IntegrityReading:
     """The result of a re-read.
 
     :ivar heard: what the witnesses show now; without those that could not be read.
@@ -217,7 +217,7 @@ class Glance:
         return bool(self.heard) and not self.changed and not self.unread
 
 
-def glance(target: Target, sessions: 'KeptReading', before: Iterable[Witness], within: timedelta) -> Glance:
+def glance(target: Target, sessions: 'KeptReading', before: Iterable[WatchedResource], within: timedelta) -> IntegrityReading:
     """Read the witnesses again, over the session that is kept with each BMC.
 
     :param before: the witnesses, with the digests of what they showed.
@@ -239,7 +239,7 @@ def glance(target: Target, sessions: 'KeptReading', before: Iterable[Witness], w
                     changed.append(witness.ref)
             else:
                 unread.append((witness.ref, 'was not asked' if answer is None else answer.what))
-    return Glance(heard=heard, changed=tuple(changed), unread=tuple(unread))
+    return IntegrityReading(heard=heard, changed=tuple(changed), unread=tuple(unread))
 
 
 def _answers(

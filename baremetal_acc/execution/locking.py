@@ -13,7 +13,7 @@ from baremetal_acc.execution.context import Tools
 from baremetal_acc.execution.power import host_runs
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.locks.mechanism import Mechanism, Remembering
+from baremetal_acc.locks.mechanism import Mechanism, StatefulMechanism
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, ItemState, Job, Release
 from baremetal_acc.model.lock import (
@@ -52,7 +52,7 @@ def release(at: StepContext, action: Release) -> Job:
     if setting_changes.is_done_unanswered(at.item, action, reading):
         return at.of(replace(job, undos=opened)).done()
     closed = closed_by_us(job.undos, reading.place)
-    if isinstance(mechanism, Remembering) and not closed and reading.state is LockState.PARTIAL:
+    if isinstance(mechanism, StatefulMechanism) and not closed and reading.state is LockState.PARTIAL:
         # The write path is open already. What is closed of the lock was closed by its vendor, or by somebody else.
         return at.done('nothing of it was closed by us')
     # Earlier evidence is void from here on, also if this process dies before the answer.
@@ -60,7 +60,7 @@ def release(at: StepContext, action: Release) -> Job:
     tools.save(job)
     try:
         writer = at.bmcs[action.ref.bmc].writer()
-        if isinstance(mechanism, Remembering):
+        if isinstance(mechanism, StatefulMechanism):
             mechanism.reopen(writer, reading, closed)
         else:
             mechanism.release(writer, reading)
@@ -160,7 +160,7 @@ def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Ite
 
     :raises BmcError: as :meth:`~baremetal_acc.locks.mechanism.Mechanism.engage`.
     """
-    if isinstance(mechanism, Remembering):
+    if isinstance(mechanism, StatefulMechanism):
         mechanism.engage(writer, reading, closed_by_us(undos, reading.place))
     else:
         mechanism.engage(writer, reading)

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from baremetal_acc.bmc.driver import BmcAddress, Connection
-from baremetal_acc.errors import BmcNotAuthorised, BmcShutOut
-from baremetal_acc.model.job import Right, TurnedAway
+from baremetal_acc.errors import BmcLockedOut, BmcNotAuthorised
+from baremetal_acc.model.job import LoginRefusal, Right
 from baremetal_acc.planning import login_backoff
 from baremetal_acc.planning.login_backoff import Kind
 
@@ -32,7 +32,7 @@ class Credentials:
     """The credentials of one turn, for all BMCs of a target."""
 
     def __init__(
-        self, before: Iterable[TurnedAway], connect: Callable[[BmcAddress], Connection], now: datetime, *, most: int | None
+        self, before: Iterable[LoginRefusal], connect: Callable[[BmcAddress], Connection], now: datetime, *, most: int | None
     ) -> None:
         """No request is sent yet.
 
@@ -49,7 +49,7 @@ class Credentials:
     def connect(self, address: BmcAddress) -> Connection:
         """Open a session, if the BMC may be asked now.
 
-        :raises BmcShutOut: it is not asked any more. ``BmcNotAuthorised``: it has refused, now or before.
+        :raises BmcLockedOut: it is not asked any more. ``BmcNotAuthorised``: it has refused, now or before.
         :raises BmcError: as the driver.
         """
         # An open session proves nothing yet: with Basic authentication the BMC has not seen the password.
@@ -65,7 +65,7 @@ class Credentials:
         self._passed.add((address.name, right))
         return answer
 
-    def noted(self) -> tuple[TurnedAway, ...]:
+    def noted(self) -> tuple[LoginRefusal, ...]:
         """Return the refusals to remember now."""
         return login_backoff.noted(self._before.values(), self._refused, self._passed, self._now)
 
@@ -86,14 +86,14 @@ class Credentials:
             raise
 
 
-def shut_out(refused: TurnedAway, label: str) -> BmcShutOut:
+def shut_out(refused: LoginRefusal, label: str) -> BmcLockedOut:
     """Return the error for a BMC that is not asked any more.
 
     :param label: of the BMC, with its address.
     """
     what = f'it refused us {refused.times} times, and is not asked any more: {refused.what}'
     then = 'give it credentials that hold, see that the account is not locked out, and begin anew'
-    return BmcShutOut(bmc=label, what=what, hint=f'{refused.hint}; {then}' if refused.hint else then)
+    return BmcLockedOut(bmc=label, what=what, hint=f'{refused.hint}; {then}' if refused.hint else then)
 
 
 class _Guarded:

@@ -12,10 +12,10 @@ from baremetal_acc.errors import (
     BmcBusy,
     BmcConflict,
     BmcError,
+    BmcLockedOut,
     BmcNotAuthorised,
     BmcRefusalReason,
     BmcRefused,
-    BmcShutOut,
     BmcUnreachable,
     BmcUnsupported,
     InventoryInUse,
@@ -70,7 +70,7 @@ def not_performed(job: Job, position: int, exc: AccError, patience: RetryLimits,
     if isinstance(item.action, Reset) and isinstance(exc, BmcRefused) and not took_nothing(exc) and not item.rejected:
         # A server error does not say what the BMC has done: the power is read again, and the reset is requested once more.
         return with_item(job, position, replace(item, rejected=1, message=str(exc)))
-    if isinstance(exc, BmcShutOut):
+    if isinstance(exc, BmcLockedOut):
         job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
     waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''
     is_hold = isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD
@@ -90,7 +90,7 @@ def _passes(action: Action, exc: AccError) -> bool:
 
     How often a BMC that refuses is asked, and when, is decided in :mod:`baremetal_acc.planning.login_backoff`.
     """
-    if isinstance(exc, BmcShutOut):
+    if isinstance(exc, BmcLockedOut):
         return False
     if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
         return True

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Lead, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported, is_not_found
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, Once, Readers, last_of, linked, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
@@ -52,11 +52,11 @@ class SettingPlace:
     leaves: str | None = None
 
 
-class OfWholeMachine(ABC):
+class BmcWideMechanism(ABC):
     """A mechanism whose locks belong to a BMC, not to a card. Each is read once in an inspection, however many devices ask."""
 
     name: ClassVar[str]
-    about: ClassVar[About]
+    about: ClassVar[MechanismInfo]
 
     def __init__(self) -> None:
         self._places = Once(lambda reader, top: tuple(self.places(reader, top)))
@@ -109,7 +109,7 @@ class OfWholeMachine(ABC):
         )
 
 
-class Switch(OfWholeMachine):
+class BooleanPropertyMechanism(BmcWideMechanism):
     """A mechanism that is one property of some resources, with values that are closed and values that are open.
 
     :cvar path: of the property in the resource.

@@ -26,7 +26,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, Readers, literal, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -53,7 +53,7 @@ class ConfigurationLock:
     """Entry point ``drive_configuration_lock``."""
 
     name = 'drive_configuration_lock'
-    about = About(
+    about = MechanismInfo(
         hardware='NVMe devices that are accelerators too, such as computational storage; no real one was seen with it',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.COMPONENT}),

@@ -19,7 +19,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcConflict
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, Readers, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -33,7 +33,7 @@ class ProgrammableFromHost:
     """Entry point ``fpga_programmable_from_host``."""
 
     name = 'fpga_programmable_from_host'
-    about = About(
+    about = MechanismInfo(
         hardware='FPGAs behind a BMC with the standard property; no real one was seen with it',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.FIRMWARE, Scope.COMPONENT, Scope.SLOT}),

@@ -16,16 +16,16 @@ Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Red
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class HostInterface(Switch):
+class HostInterface(BooleanPropertyMechanism):
     """Entry point ``host_interface``."""
 
     name = 'host_interface'
-    about = About(
+    about = MechanismInfo(
         hardware='BMCs with the standard resource: seen on Dell, HPE, Lenovo, NVIDIA and Supermicro',
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 
 from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.bmc_setting import OfWholeMachine, SettingPlace
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BmcWideMechanism, SettingPlace
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 
@@ -34,11 +34,11 @@ _MOST_NAMED = 6
 _STATES = {s.value: s for s in (LockState.LOCKED_REPORTED, LockState.PARTIAL, LockState.UNLOCKED, LockState.UNKNOWN)}
 
 
-class FirmwareFirewall(OfWholeMachine):
+class FirmwareFirewall(BmcWideMechanism):
     """Entry point ``ipmi_firmware_firewall``."""
 
     name = 'ipmi_firmware_firewall'
-    about = About(
+    about = MechanismInfo(
         hardware='BMCs with IPMI 2.0 that have the firmware firewall',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

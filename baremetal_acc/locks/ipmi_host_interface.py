@@ -16,16 +16,16 @@ Source: DSP8010 2025.4, ComputerSystem v1_25_0, IPMIHostInterface.
 from collections.abc import Iterator
 
 from baremetal_acc.bmc.driver import Reader
-from baremetal_acc.locks.bmc_setting import FoundSetting, Switch, systems
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism, FoundSetting, systems
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class IpmiHostInterface(Switch):
+class IpmiHostInterface(BooleanPropertyMechanism):
     """Entry point ``ipmi_host_interface``."""
 
     name = 'ipmi_host_interface'
-    about = About(
+    about = MechanismInfo(
         hardware='BMCs with the standard property of the System',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Define the interface of lock mechanisms (:class:`Mechanism`), and what each says of itself (:class:`About`)."""
+"""Define the interface of lock mechanisms (:class:`Mechanism`), and what each says of itself (:class:`MechanismInfo`)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class MechanismInfo:
     """The facts about a mechanism. The support matrix of the docs is made from this, so every mechanism states all of them.
 
     :ivar hardware: on what it is found, in one line.
@@ -52,7 +52,7 @@ class Mechanism(Protocol):
     name: str
     """The same as its entry point."""
 
-    about: About
+    about: MechanismInfo
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """Read every lock by which this mechanism protects this device.
@@ -84,7 +84,7 @@ class Leading(Protocol):
 
 
 @runtime_checkable
-class Remembering(Mechanism, Protocol):
+class StatefulMechanism(Mechanism, Protocol):
     """A mechanism that can only release what we have closed, from our records: it has no single open state.
 
     Its readings say what engaging would close (:attr:`LockReading.closes`), which is stored before it is engaged. All of its

@@ -20,7 +20,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Reader, Writer
 from baremetal_acc.errors import BmcError, is_not_found
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.nvidia.write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.property_reading import MISSING, Once, Readers, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
@@ -40,7 +40,7 @@ class WriteProtected:
     """Entry point ``write_protected``."""
 
     name = 'write_protected'
-    about = About(
+    about = MechanismInfo(
         hardware='BMCs with the standard property: seen on GH200, BlueField-3, Supermicro and Lenovo',
         blocks=frozenset(WritePath),
         protects=frozenset({Scope.COMPONENT, Scope.SLOT}),

@@ -154,7 +154,7 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Give:
+class FunctionAssignment:
     """A function that an attach driver wants in a slot. The job machinery programs it."""
 
     accelerator: AcceleratorId

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from dataclasses import field as of_dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
+from typing import ClassVar
 
 from baremetal_acc.model.codec import SPARSE, stored_as
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
@@ -470,7 +471,7 @@ class Right(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnedAway:
+class LoginRefusal:
     """A BMC that refuses our credentials.
 
     :ivar right: the right that was refused.
@@ -478,6 +479,8 @@ class TurnedAway:
     :ivar at: when the BMC refused last, UTC.
     :ivar what: the BMC's message; ``hint`` is a remedy.
     """
+
+    STORED_NAME: ClassVar = 'TurnedAway'
 
     bmc: BmcName
     right: Right
@@ -614,7 +617,7 @@ class Job:
     quarantined: tuple[AcceleratorId, ...] = ()
     bmcs: tuple[tuple[BmcName, str], ...] = ()
     off_since: datetime | None = None
-    turned_away: tuple[TurnedAway, ...] = ()
+    turned_away: tuple[LoginRefusal, ...] = ()
     held_off: tuple[HeldOff, ...] = ()
     left_on: tuple[tuple[Ref, str], ...] = ()
     shut: frozenset[AcceleratorId] = frozenset()
@@ -702,6 +705,7 @@ __all__ = [
     'Item',
     'ItemState',
     'Job',
+    'LoginRefusal',
     'Met',
     'Outcome',
     'PartReading',
@@ -713,7 +717,6 @@ __all__ = [
     'ResetPurpose',
     'Right',
     'Stage',
-    'TurnedAway',
     'Verdict',
     'Wait',
     'Withdraw',

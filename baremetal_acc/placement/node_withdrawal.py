@@ -38,7 +38,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnShelf:
+class WithdrawnNode:
     """The state of one machine in placement.
 
     :ivar root: the node's root provider exists.
@@ -108,7 +108,7 @@ class NodeWithdrawal:
         answer = self._client.get(f'/resource_providers/{provider_uuid}/inventories')
         return None if answer.status == HTTPStatus.NOT_FOUND else schemas.stocks(answer)
 
-    def look(self, root_uuid: str) -> OnShelf:
+    def look(self, root_uuid: str) -> WithdrawnNode:
         """Read the inventories of a machine, and the claims on it.
 
         Claims are read last: a claim that is made after that changes a generation, so that a later write is refused.
@@ -117,7 +117,7 @@ class NodeWithdrawal:
         """
         lower = provider_reader.below(self._client, root_uuid)
         if lower is None:
-            return OnShelf(root=False)
+            return WithdrawnNode(root=False)
         marked = provider_reader.having(self._client, root_uuid, OWNER)
         found, generations = [], []
         for provider in sorted((p for p in lower.values() if p.uuid in marked), key=lambda p: p.uuid):
@@ -126,11 +126,11 @@ class NodeWithdrawal:
                 continue
             found.append(Offered(uuid=provider.uuid, name=provider.name, stocks=schemas.stocks(answer)))
             generations.append((provider.uuid, schemas.generation(answer)))
-        return OnShelf(
+        return WithdrawnNode(
             root=True, ours=tuple(found), claims=tuple(self._claims((root_uuid, *lower))), generations=tuple(generations)
         )
 
-    def withdraw(self, root_uuid: str, seen: OnShelf) -> None:
+    def withdraw(self, root_uuid: str, seen: WithdrawnNode) -> None:
         """Withdraw all our inventory of a node from placement, or nothing of it.
 
         :param seen: the inventories to withdraw, as they were read: a change of any of them since refuses the withdrawal.
@@ -202,7 +202,7 @@ class NodeWithdrawal:
             f'{"its providers kept changing" if last is None else last.message}; gave up after {self._attempts} attempts'
         ) from last
 
-    def _offer(self, offered: Iterable[Offered], seen: OnShelf) -> PlacementUnreachable | None:
+    def _offer(self, offered: Iterable[Offered], seen: WithdrawnNode) -> PlacementUnreachable | None:
         """Write inventories in one call, if nobody has written to these providers since they were read.
 
         :returns: why it is uncertain whether that was done; None where it was done.

@@ -45,7 +45,7 @@ def claims(client: PlacementClient, provider: str) -> dict[str, tuple[MovedClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nobodys:
+class UnattributedUsage:
     """Usage of a provider that placement counts although no allocation shows a consumer for it.
 
     Placement deletes an allocation and its consumer in two transactions. A claim that is made for that consumer in between is
@@ -73,7 +73,7 @@ class Nobodys:
         return PlacementRefused(self.text, hint=self.hint)
 
 
-def nobodys(client: PlacementClient, providers: Iterable[str]) -> Nobodys | None:
+def nobodys(client: PlacementClient, providers: Iterable[str]) -> UnattributedUsage | None:
     """Return the first of some providers with more usage than allocations; None where there is none.
 
     :raises PlacementError: placement cannot be read.
@@ -91,7 +91,7 @@ def nobodys(client: PlacementClient, providers: Iterable[str]) -> Nobodys | None
             known[claim.resource_class] = known.get(claim.resource_class, 0) + claim.amount
         more = {name: used - known.get(name, 0) for name, used in schemas.usages(usages).items() if used > known.get(name, 0)}
         if more:
-            return Nobodys(provider=uuid, amounts=more)
+            return UnattributedUsage(provider=uuid, amounts=more)
     return None
 
 

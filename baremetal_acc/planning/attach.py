@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
+from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, FunctionAssignment, Place
 from baremetal_acc.model.job import Action, ItemState, Job, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import Refusal
@@ -175,7 +175,10 @@ def in_reverse(attached: Attached) -> tuple[Attachment, ...]:
 
 
 def returned(
-    attached: Attached, gives: Iterable[Give], kept: Mapping[str, str] = _NOTHING, failed: Mapping[str, str] = _NOTHING
+    attached: Attached,
+    gives: Iterable[FunctionAssignment],
+    kept: Mapping[str, str] = _NOTHING,
+    failed: Mapping[str, str] = _NOTHING,
 ) -> Attached:
     """Return all accelerators once it is known how they are rolled back. Those that the job has to write stay open.
 
@@ -197,7 +200,7 @@ def returned(
     return replace(attached, items=tuple(items))
 
 
-def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
+def in_turn(made: Plan, gives: Sequence[FunctionAssignment]) -> Plan:
     """Return the plan with its writes to slots in the order of these assignments, whatever order the images ask for."""
     rank = {give.place: number for number, give in enumerate(gives)}
 
@@ -209,7 +212,7 @@ def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
     return replace(made, actions=tuple(turn(action) for action in made.actions))
 
 
-def without_refused(made: Plan, gives: Iterable[Give]) -> tuple[Plan, dict[AcceleratorId, tuple[Refusal, ...]]]:
+def without_refused(made: Plan, gives: Iterable[FunctionAssignment]) -> tuple[Plan, dict[AcceleratorId, tuple[Refusal, ...]]]:
     """Remove the devices that the plan refuses, and return why: one refused device does not prevent the rollback of the others.
 
     A refusal that is about the whole machine stays in the plan.

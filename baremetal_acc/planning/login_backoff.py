@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from baremetal_acc.errors import BmcNotAuthorised
-from baremetal_acc.model.job import Job, Reset, ResetPurpose, Right, TurnedAway
+from baremetal_acc.model.job import Job, LoginRefusal, Reset, ResetPurpose, Right
 from baremetal_acc.model.ref import BmcName
 
 PAUSES = (timedelta(seconds=10), timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=5))
@@ -41,14 +41,14 @@ def most(job: Job) -> int:
     return MANY if job.opened or any(i.state.begun for i in resets) else FEW
 
 
-def next_time(refused: TurnedAway) -> datetime:
+def next_time(refused: LoginRefusal) -> datetime:
     """Return when the BMC may be asked again."""
     return refused.at + (PAUSES[refused.times - 1] if refused.times <= len(PAUSES) else LATER)
 
 
 def noted(
-    before: Iterable[TurnedAway], refused: Mapping[Kind, BmcNotAuthorised], passed: Collection[Kind], now: datetime
-) -> tuple[TurnedAway, ...]:
+    before: Iterable[LoginRefusal], refused: Mapping[Kind, BmcNotAuthorised], passed: Collection[Kind], now: datetime
+) -> tuple[LoginRefusal, ...]:
     """Return the rejected logins to remember after BMCs were asked.
 
     :param refused: the logins that were rejected now.
@@ -58,5 +58,5 @@ def noted(
     found = {kind: one for kind, one in known.items() if kind not in passed}
     for kind, exc in refused.items():
         times = known[kind].times + 1 if kind in known else 1
-        found[kind] = TurnedAway(bmc=kind[0], right=kind[1], times=times, at=now, what=exc.what, hint=exc.hint)
+        found[kind] = LoginRefusal(bmc=kind[0], right=kind[1], times=times, at=now, what=exc.what, hint=exc.hint)
     return tuple(found[kind] for kind in sorted(found))

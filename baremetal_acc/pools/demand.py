@@ -35,7 +35,7 @@ Each turn reads all machines from Ironic and placement, and a flood of demands m
 
 
 @dataclass(slots=True, kw_only=True)
-class Desk:
+class DemandService:
     """Accepts demands, and reports which of them are served.
 
     :ivar lasts: how long a demand is taken to wait (``demand_seconds`` of the pool file).

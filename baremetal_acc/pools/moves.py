@@ -21,7 +21,7 @@ from baremetal_acc.errors import (
     PlacementError,
     PlacementUnreachable,
 )
-from baremetal_acc.placement.node_withdrawal import NodeWithdrawal, OnShelf
+from baremetal_acc.placement.node_withdrawal import NodeWithdrawal, WithdrawnNode
 from baremetal_acc.policy.baseline import FUNCTION_PREFIX
 from baremetal_acc.pools.ironic import IronicApi
 from baremetal_acc.pools.journal import Entry, MoveJournal
@@ -196,7 +196,7 @@ class Mover:
         node = None if raw is None else parse(raw)
         if node is None:
             return None, NodeSighting(standing=MoveState.GONE, holds=Holds.OTHER)
-        on = OnShelf(root=False)
+        on = WithdrawnNode(root=False)
         if node.standing in (MoveState.AVAILABLE, MoveState.MANAGEABLE):
             on = self._shelf.look(entry.move.machine)
         return node, NodeSighting(
@@ -282,7 +282,7 @@ def clean_steps(changes: Iterable[RegionChange]) -> list[dict[str, Any]]:
     ]
 
 
-def _offers(on: OnShelf, change: RegionChange) -> bool:
+def _offers(on: WithdrawnNode, change: RegionChange) -> bool:
     classes = on.offers(change.provider)
     own = function_class(change.function)
     return bool(classes) and all(c == own or not c.startswith(FUNCTION_PREFIX) for c in classes)

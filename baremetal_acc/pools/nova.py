@@ -24,7 +24,7 @@ from typing import Any
 from oslo_config import cfg
 
 from baremetal_acc.errors import AccError, UsageError
-from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.demand import DemandService
 from baremetal_acc.scheduling import demand
 
 LOG = logging.getLogger(__name__)
@@ -102,10 +102,10 @@ def sent(metadata: object, now: datetime) -> datetime:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ear:
+class NovaNotificationEndpoint:
     """The endpoint that oslo.messaging calls with each notification. A demand that is refused is logged, not raised."""
 
-    desk: Desk
+    desk: DemandService
 
     def error(self, _context: object, _publisher: str, event_type: str, payload: object, metadata: object) -> None:
         """Handle a notification of the priority that Nova gives a failure."""
@@ -150,10 +150,10 @@ class Bus:
 class Listener:
     """Receives Nova's notifications in its own threads, from :meth:`start` until :meth:`stop`. It keeps trying to connect."""
 
-    def __init__(self, conf: cfg.ConfigOpts, bus: Bus, desk: Desk) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, bus: Bus, desk: DemandService) -> None:
         self._ready = threading.Event()
         self._gone = False
-        self._server, self._transport = _listener(conf, bus, Ear(desk=desk))
+        self._server, self._transport = _listener(conf, bus, NovaNotificationEndpoint(desk=desk))
         self._topics = ', '.join(bus.topics)
         self._starting = threading.Thread(target=self._start, name='nova-listener', daemon=True)
 
@@ -194,7 +194,7 @@ class Listener:
             LOG.warning('the message bus of [baremetal_acc_demand] nova_transport_url has not answered yet; it is tried on')
 
 
-def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: Ear) -> tuple[Any, Any]:
+def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: NovaNotificationEndpoint) -> tuple[Any, Any]:
     try:
         import oslo_messaging
     except ImportError:
@@ -222,7 +222,7 @@ def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: Ear) -> tuple[Any, Any]:
 class _Endpoint:
     """Filters the bus for the two event types; all other notifications of all services pass by here, too."""
 
-    def __init__(self, ear: Ear, library: Any) -> None:
+    def __init__(self, ear: NovaNotificationEndpoint, library: Any) -> None:
         self.filter_rule = library.NotificationFilter(event_type='^(' + '|'.join(map(re.escape, EVENTS)) + ')$')
         self.error = ear.error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from baremetal_acc.config.settings import DemandSettings
-from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.demand import DemandService
 from baremetal_acc.pools.spool import Spool
 
 
@@ -25,7 +25,7 @@ def spool(conf: cfg.ConfigOpts, state: Path) -> Spool:
 
 
 @contextmanager
-def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[str | None]:
+def listening(conf: cfg.ConfigOpts, desk: DemandService) -> Iterator[str | None]:
     """Receive Nova's notifications within the block.
 
     :returns: a name of the source, for people; None where there is none.

@@ -18,7 +18,7 @@ from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.policy.baseline import Baseline, NodeFacts
 
 WITHIN = timedelta(seconds=60)
@@ -55,7 +55,7 @@ class Watched:
         )
         self.sessions = WatchSessions()
         self.kept = self.sessions.for_target('node', self.connect)
-        self.witnesses: tuple[Witness, ...] = ()
+        self.witnesses: tuple[WatchedResource, ...] = ()
         now = datetime.now(UTC)
 
         def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
@@ -68,7 +68,7 @@ class Watched:
         self.opened.append(connection)
         return connection
 
-    def glance(self) -> integrity_watch.Glance:
+    def glance(self) -> integrity_watch.IntegrityReading:
         return integrity_watch.glance(self.target, self.kept, self.witnesses, WITHIN)
 
     def requests(self) -> int:

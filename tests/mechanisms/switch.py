@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks of whole machines that are one property: what a BMC shows, from which everything else that tries them is made.
 
-Each has a module of its own here, with a :class:`Switch` called ``SWITCH``. From it follow the reading of each value and
-what is written (``tests/unit/locks/test_switches.py``), a job that locks an emulated machine, with its lies (``tests/faults``),
-what a hostile BMC has to have sent (``tests/hostile``), and what recorded BMCs say (``tests/wire/test_recordings.py``).
+Each has a module of its own here, with a :class:`BooleanPropertyMechanism` called ``SWITCH``. From it follow the reading of
+each value and what is written (``tests/unit/locks/test_switches.py``), a job that locks an emulated machine, with its lies
+(``tests/faults``), what a hostile BMC has to have sent (``tests/hostile``), and what recorded BMCs say
+(``tests/wire/test_recordings.py``).
 """
 
 import functools

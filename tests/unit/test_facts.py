@@ -89,7 +89,7 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'model.job.Item.message': STORED,
     'model.job.Job.reasons': STORED,
     'model.job.Reset.why': 'names of images and mechanisms that a reset is for',
-    'model.job.TurnedAway.hint': STORED,
+    'model.job.LoginRefusal.hint': STORED,
     'model.quarantine.Quarantine.why': STORED,
     'model.job.Wait.doing': FOR_PEOPLE,
     'model.lock.LockReading.reason': LOCK_SAYS,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish.reader import RedfishReader
-from baremetal_acc.bmc.redfish.work_queue import Agenda
+from baremetal_acc.bmc.redfish.work_queue import WorkQueue
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Rounds:
     def _now(self) -> int:
         return self.asked[-1][0] if self.asked else 1
 
-    def _wait(self, target: str, agenda: Agenda) -> None:
+    def _wait(self, target: str, agenda: WorkQueue) -> None:
         with self._changed:
             mine = _Request(self._now + 1, target)
             self._waiting.append(mine)
@@ -71,7 +71,7 @@ class Rounds:
                 else:
                     self._changed.wait(0.001)
 
-    def _is_still(self, agenda: Agenda) -> bool:
+    def _is_still(self, agenda: WorkQueue) -> bool:
         """Nothing happens any more before an answer comes."""
         with agenda._changed:
             is_full = not agenda._jobs or agenda._active >= agenda._pace.limit

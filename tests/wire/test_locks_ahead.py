@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.bmc.redfish.discovery import Walk
+from baremetal_acc.bmc.redfish.discovery import Discovery
 from baremetal_acc.bmc.redfish.driver import RedfishConnection
 from baremetal_acc.locks.mechanism import Leading
 from baremetal_acc.locks.registry import mechanisms
@@ -40,14 +40,14 @@ RECORDED = {
 def after(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """Tells what was asked for since the devices are known."""
     walked: list[int] = []
-    run = Walk.run
+    run = Discovery.run
 
-    def noted(walk: Walk) -> Any:
+    def noted(walk: Discovery) -> Any:
         tree = run(walk)
         walked[:] = [len(bmc.seen)]
         return tree
 
-    monkeypatch.setattr(Walk, 'run', noted)
+    monkeypatch.setattr(Discovery, 'run', noted)
     return lambda: [uri for _, uri in bmc.seen[walked[0] :]]
 
 

@@ -66,7 +66,7 @@ def test_a_client_that_loses_a_device_is_seen(monkeypatch: pytest.MonkeyPatch) -
     assert set(KINDS) == {damage.kind for damage, _ in came}
     assert [] == [damage.what for damage, result in came if result.wrong]
     monkeypatch.setattr('baremetal_acc.bmc.redfish.invariants.INVARIANTS', ())
-    monkeypatch.setattr('baremetal_acc.bmc.redfish.discovery.Walk.promise', lambda *arguments: None)
+    monkeypatch.setattr('baremetal_acc.bmc.redfish.discovery.Discovery.promise', lambda *arguments: None)
     blind = [judge(known, damage) for damage, _ in came]
     assert {'LESS', 'VERIFIED'} <= {text.split()[0] for result in blind for text in result.wrong}
 

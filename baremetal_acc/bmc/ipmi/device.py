@@ -15,7 +15,7 @@ from datetime import timedelta
 from baremetal_acc.bmc.ipmi import entities, fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
 from baremetal_acc.bmc.ipmi.command import CommandRefused, CommandReply, CompletionCode, NetFn, Raw, refusal
-from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, Patient
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, RetryingCommands
 from baremetal_acc.bmc.ipmi.privileged import Privileged
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -293,10 +293,10 @@ def bridged(raw: Raw, path: Path, patience: NodeBusyRetry | None = None) -> Raw:
     :param raw: to the BMC.
     :param patience: time limit for retries of busy controllers; None: a busy controller's answer is returned.
     """
-    raw = raw if patience is None else Patient(raw, patience)
+    raw = raw if patience is None else RetryingCommands(raw, patience)
     for hop in path:
         raw = Bridge(raw, address=hop.address, channel=hop.channel)
-        raw = raw if patience is None else Patient(raw, patience)
+        raw = raw if patience is None else RetryingCommands(raw, patience)
     return raw
 
 

@@ -59,7 +59,7 @@ class NodeBusyRetry:
         return True
 
 
-class Patient:
+class RetryingCommands:
     """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` that retries commands while the controller is busy."""
 
     def __init__(self, raw: Raw, patience: NodeBusyRetry) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from baremetal_acc.bmc.device_ids import DeviceRow, Devices
-from baremetal_acc.bmc.redfish.discovery import DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.discovery import DiscoveredTree, Discovery
 from baremetal_acc.bmc.redfish.parse import (
     ResourceView,
     base_class,
@@ -487,13 +487,13 @@ _HEALTH = {'OK': 1, 'Warning': 2, 'Critical': 3}
 """Severity of each health word; an unknown word counts least. Source: DSP8010 2025.4, Resource.Health."""
 
 
-def link_of(walk: Walk, view: ResourceView, *path: str) -> str | None:
+def link_of(walk: Discovery, view: ResourceView, *path: str) -> str | None:
     """A link as a key of the tree's tables; None if it leads off the BMC."""
     uri = view.link(*path)
     return walk.settled(uri) if uri is not None else None
 
 
-def links_of(walk: Walk, view: ResourceView, *path: str) -> tuple[str, ...]:
+def links_of(walk: Discovery, view: ResourceView, *path: str) -> tuple[str, ...]:
     """An array of links as keys of the tree's tables, without those that lead off the BMC."""
     return tuple(place for uri in view.links(*path) if (place := walk.settled(uri)) is not None)
 

@@ -23,7 +23,7 @@ from baremetal_acc.bmc.redfish.device import (
     links_of,
     ordinal,
 )
-from baremetal_acc.bmc.redfish.discovery import CARRIER, NOTHING, DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.discovery import CARRIER, NOTHING, DiscoveredTree, Discovery
 from baremetal_acc.bmc.redfish.parse import ResourceView, absent, last, parent, serial_of, uuid_of
 from baremetal_acc.model.accelerator import Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap
@@ -32,7 +32,7 @@ NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
 """ProcessorTypes of no accelerator, or only of a part of one (an instance of a partitioned GPU)."""
 
 
-def physical_devices(walk: Walk, devices: Devices) -> list[Device]:
+def physical_devices(walk: Discovery, devices: Devices) -> list[Device]:
     """Every physical device of a tree that may be an accelerator, with its kind if it is one."""
     linked, refused = _by_links(walk, devices)
     found = _by_value(linked, walk, devices)
@@ -105,7 +105,7 @@ class _Groups:
         return any(name in self._said[a] and self._said[a][name].isdisjoint(values) for name, values in self._said[b].items())
 
 
-def _by_links(walk: Walk, devices: Devices) -> tuple[list[Device], list[tuple[str, str]]]:
+def _by_links(walk: Discovery, devices: Devices) -> tuple[list[Device], list[tuple[str, str]]]:
     """A Device for each set of resources joined by links, and the refused links."""
     tree = walk.tree
     groups = _Groups()
@@ -155,7 +155,7 @@ def _may_be_device(table: str, view: ResourceView, tree: DiscoveredTree, devices
     return table != 'systems' or is_dpu(view, devices)
 
 
-def _built(walk: Walk, groups: _Groups) -> list[Device]:
+def _built(walk: Discovery, groups: _Groups) -> list[Device]:
     """The devices of the groups, in the order of the tree."""
     tree = walk.tree
     found: dict[str, Device] = {}
@@ -187,7 +187,7 @@ def _built(walk: Walk, groups: _Groups) -> list[Device]:
     return list(found.values())
 
 
-def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Walk) -> None:
+def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Discovery) -> None:
     """A gap for each refused link that would have made one accelerator of two. A board with several processors is none."""
     if not refused:
         return
@@ -206,7 +206,7 @@ def _note_refused(found: list[Device], refused: list[tuple[str, str]], walk: Wal
         walk.gaps.append(Gap(ref=one.primary.ref, reason=_LINKED.format(uri=uri, link=link)))
 
 
-def _is_board(uri: str, link: str, one: Device, other: Device, walk: Walk) -> bool:
+def _is_board(uri: str, link: str, one: Device, other: Device, walk: Discovery) -> bool:
     """Whether the two are processors of one board, and the board links to no other processor instead."""
     both = one.collections() & other.collections()
     if not both or not both <= {parent(u) for u in one.processors}:
@@ -219,7 +219,7 @@ def _is_board(uri: str, link: str, one: Device, other: Device, walk: Walk) -> bo
     return not named or uri in named
 
 
-def _join_chassis(walk: Walk, groups: _Groups) -> None:
+def _join_chassis(walk: Discovery, groups: _Groups) -> None:
     """Join a chassis to a device, if it is a card or module and everything in it is that one device."""
     tree = walk.tree
     residents: dict[str, dict[str, None]] = {
@@ -297,7 +297,7 @@ def _carries(tree: DiscoveredTree, chassis: str, inside: Iterable[str]) -> bool:
     return any(CARRIER.search(text) for text in texts if text)
 
 
-def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
+def _join_card_bmcs(walk: Discovery, devices: Devices, groups: _Groups) -> None:
     """Join the resources of a card with a BMC of its own: its chassis, the chassis in it, its System and its Manager."""
     tree = walk.tree
     managers: dict[str, list[str]] = {}
@@ -331,7 +331,7 @@ def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
                 groups.join(uri, manager)
 
 
-def _is_cards_own(walk: Walk, system: ResourceView, card: ResourceView, chassis: set[str]) -> bool:
+def _is_cards_own(walk: Discovery, system: ResourceView, card: ResourceView, chassis: set[str]) -> bool:
     """Whether a System that a card links to is the card's own: same serial number or UUID, or located only in the card.
 
     A card may also link to the System of the host into which it is plugged.
@@ -349,7 +349,7 @@ _Key = Callable[[Device], Iterable[tuple[object, str]]]
 """A function that returns identifying values of a device, each with the URI of the resource that shows it."""
 
 
-def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+def _by_value(groups: list[Device], walk: Discovery, devices: Devices) -> list[Device]:
     """Join groups that are not linked by the values that they show, the strongest value first.
 
     Only if one of them is an accelerator: parts of a plain NIC need not be joined here.
@@ -365,7 +365,7 @@ def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device
 
 
 def _joined(
-    groups: list[Device], basis: MergeBasis, keys: _Key, walk: Walk, devices: Devices, *, trusted: bool
+    groups: list[Device], basis: MergeBasis, keys: _Key, walk: Discovery, devices: Devices, *, trusted: bool
 ) -> list[Device]:
     """Join all devices that share a value.
 
@@ -399,7 +399,7 @@ def _joined(
     return [d for d in groups if id(d) not in gone]
 
 
-def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+def _in_two_lists(groups: list[Device], walk: Discovery, devices: Devices) -> list[Device]:
     """Join a card that both a System and its Chassis list, each with functions of its own.
 
     The two have the same Id and the same four PCI ids, and nothing that distinguishes them. If more than two devices match, it
@@ -432,7 +432,7 @@ def _in_two_lists(groups: list[Device], walk: Walk, devices: Devices) -> list[De
     return [d for d in groups if id(d) not in gone]
 
 
-def _note_half_shown(groups: list[Device], walk: Walk) -> None:
+def _note_half_shown(groups: list[Device], walk: Discovery) -> None:
     """A gap with ``hides`` for a System's card that may be one of a Chassis: same Id, but not both show all PCI ids."""
     named: dict[str, list[Device]] = {}
     for device in groups:
@@ -498,7 +498,7 @@ def _are_views_of_one(alive: list[Device]) -> bool:
     return len(set(tables)) == len(tables) and len({device.kind for device in alive}) == 1
 
 
-def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+def _paired(groups: list[Device], walk: Discovery, devices: Devices) -> list[Device]:
     """Pair cards without identity with the processors or adapters of their kind, in their order, if there are as many of each.
 
     A BMC that links nothing and shows nothing to tell its cards apart still has each of them once. Which processor is which

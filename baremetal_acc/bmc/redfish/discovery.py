@@ -129,7 +129,7 @@ class DiscoveredTree:
     listed_again: dict[str, str] = field(default_factory=dict)
 
 
-class Walk:
+class Discovery:
     """One walk through a BMC's tree: each answer decides, as soon as it arrives, what is read next.
 
     :ivar gaps: what could not be read, or is malformed.

@@ -39,7 +39,7 @@ from baremetal_acc.bmc.redfish import (
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.concurrency import BmcHabits, Pace, RememberedBmc
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
-from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, DiscoveredTree, Walk, handed_out, own_manager
+from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, DiscoveredTree, Discovery, handed_out, own_manager
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import ResourceView, component, parent, power_state
@@ -183,7 +183,7 @@ class RedfishConnection:
         self._learn()
         reader = self._last = self._reader()
         quirks = _quirks(ResourceView.of(self._root, []))
-        walk = Walk(reader, self._root, quirks, self._devices, self._leads)
+        walk = Discovery(reader, self._root, quirks, self._devices, self._leads)
         reader.expect(self._habits.targets)
         tree = walk.run()
         found, platform = identify.identify(walk, self._devices)
@@ -223,7 +223,7 @@ class RedfishConnection:
             others=partial(firmware.of_none, walk, items),
         )
 
-    def _later(self, walk: Walk, reader: RedfishReader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
+    def _later(self, walk: Discovery, reader: RedfishReader, before: frozenset[str], infos: frozenset[str]) -> tuple[Gap, ...]:
         """Gaps in what was read since the inventory, which is the resources of locks: a lock whose link dangles may be open.
 
         A missing Settings resource is no gap, as locks guess its URI if the BMC does not show it. A missing ActionInfo hides
@@ -499,7 +499,7 @@ class RedfishConnection:
 
     def _accelerator(
         self,
-        walk: Walk,
+        walk: Discovery,
         device: Device,
         items: firmware.Items,
         home: Ref | None,
@@ -538,7 +538,7 @@ class RedfishConnection:
             ),
         )
 
-    def _named(self, walk: Walk) -> str | None:
+    def _named(self, walk: Discovery) -> str | None:
         """The URI of the System that the target names by its URI or Id; None if it names none, or no System could be read.
 
         A wrong name is an error: the connection does not fall back to another System or to none.

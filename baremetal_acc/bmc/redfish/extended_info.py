@@ -72,7 +72,7 @@ repeats.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ExtendedInfo:
     """The messages of one answer.
 
     :ivar text: one printable line of at most 300 characters; empty if there are no messages.
@@ -87,7 +87,7 @@ class Said:
     about: frozenset[str] = frozenset()
 
 
-def said(body: object, redact: Callable[[str], str] = str) -> Said:
+def said(body: object, redact: Callable[[str], str] = str) -> ExtendedInfo:
     """The messages of a parsed body: of an error, of a success with annotations, or of anything else.
 
     :param redact: removes our secrets from a text. It is applied before texts are truncated: half a password is a secret too.
@@ -120,7 +120,7 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
     elif not texts and isinstance(body, str):
         texts = [body]
     line = short(redact('; '.join(dict.fromkeys(t.strip() for t in texts))))
-    return Said(text=line, ids=frozenset(ids), critical=critical, about=frozenset(about))
+    return ExtendedInfo(text=line, ids=frozenset(ids), critical=critical, about=frozenset(about))
 
 
 def _named_by(info: Mapping[str, object]) -> Iterator[str]:
@@ -210,7 +210,7 @@ def _listed(body: Mapping[str, Any]) -> list[Mapping[str, Any] | str]:
     return [entry for entry in entries[:20] if isinstance(entry, dict | str)] if isinstance(entries, list) else []
 
 
-def said_to_login(body: object, username: str | None, password: str | None) -> Said:
+def said_to_login(body: object, username: str | None, password: str | None) -> ExtendedInfo:
     """The messages and MessageIds of a refused login, without any text that may contain the password in some form.
 
     A BMC may repeat what it was sent, in an encoding of its own. A text that has five characters in a row in common with the
@@ -222,7 +222,7 @@ def said_to_login(body: object, username: str | None, password: str | None) -> S
 
     words = said(body, discreet)  # applied before texts are truncated: half a password is a secret too
     names = sorted(i for i in words.ids if _NAME.fullmatch(i) and (i in NO_SESSION_FREE or discreet(i)))
-    return Said(text=short(': '.join(filter(None, (', '.join(names), words.text)))), ids=words.ids)
+    return ExtendedInfo(text=short(': '.join(filter(None, (', '.join(names), words.text)))), ids=words.ids)
 
 
 def _repeats(text: str, username: str | None, password: str | None) -> bool:

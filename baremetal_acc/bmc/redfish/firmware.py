@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
-from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Walk
+from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Discovery
 from baremetal_acc.bmc.redfish.parse import MOST, ResourceView, component, last, parent, uuid_of, version_of
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -50,7 +50,7 @@ class Items:
     slots: dict[tuple[str, int], Component] = field(default_factory=dict)
 
 
-def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
+def assign(walk: Discovery, devices: list[Device], quirks: Quirks) -> list[Items]:
     """Assign the firmware items to devices; a device without a certain item gets the version that its own resources show.
 
     :returns: the items of each device, in the order of the devices.
@@ -107,7 +107,7 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     return found
 
 
-def of_none(walk: Walk, found: list[Items]) -> tuple[Component, ...]:
+def of_none(walk: Discovery, found: list[Items]) -> tuple[Component, ...]:
     """The firmware items that belong to no accelerator."""
     taken = {c.ref for items in found for c in (*items.components, *items.slots.values())}
     return tuple(component(view) for view in walk.tree.items.values() if view.ref not in taken)
@@ -130,7 +130,7 @@ def _spoken_of(nobodys: list[ResourceView], devices: list[Device], found: list[I
             yield Gap(ref=view.ref, reason=reason)
 
 
-def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot, ...]:
+def slots(device: Device, items: Items, walk: Discovery) -> tuple[ReconfigurationSlot, ...]:
     """The reconfiguration slots of a device. Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots."""
     found = []
     for uri, view in device.processors.items():
@@ -178,7 +178,7 @@ class _Slot:
 
 
 def _by_related(
-    walk: Walk,
+    walk: Discovery,
     view: ResourceView,
     related: tuple[str, ...],
     owner: dict[str, int],
@@ -213,7 +213,7 @@ def _by_related(
     return None
 
 
-def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
+def _roots_of_trust(walk: Discovery, owner: dict[str, int]) -> dict[str, int]:
     """Chassis with ComponentsProtected (roots of trust), and the device that each protects."""
     found: dict[str, int] = {}
     spelling = Spellings(owner)
@@ -227,7 +227,7 @@ def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
     return found
 
 
-def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
+def _linked_images(walk: Discovery, devices: list[Device]) -> dict[str, int]:
     """Items that a device's resources link to as their software images.
 
     Source: DSP8010 2025.4: Manager and NetworkAdapter.Controllers, Links.ActiveSoftwareImage and SoftwareImages.
@@ -298,7 +298,7 @@ def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:
     return {key: numbers[0] for key, numbers in found.items() if len(numbers) == 1}
 
 
-def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
+def _slot_functions(walk: Discovery, devices: list[Device]) -> dict[str, _Slot]:
     """Reconfiguration slots by the URI of the AccelerationFunction that they hold."""
     found: dict[str, _Slot] = {}
     for n, device in enumerate(devices):
@@ -313,7 +313,7 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
 
 
 def _function_in(
-    walk: Walk,
+    walk: Discovery,
     processor: ResourceView,
     slot: ResourceView,
     slot_id: str,
@@ -348,7 +348,7 @@ def _by_slot_name(views: tuple[ResourceView, ...], known: dict[str, Function]) -
     return found
 
 
-def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:
+def _with_staged(walk: Discovery, components: list[Component]) -> list[Component]:
     """Merge an item that is staged and not active into its active counterpart, as ``staged``: same SoftwareId, or same name.
 
     Without a counterpart it is a component of which only the staged version is known.

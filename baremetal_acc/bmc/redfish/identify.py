@@ -13,14 +13,14 @@ from dataclasses import replace
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
 from baremetal_acc.bmc.redfish.device_correlation import physical_devices
-from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Walk, within
+from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Discovery, within
 from baremetal_acc.bmc.redfish.parse import ResourceView, absent, instance_function, serial_of, uuid_of
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 
-def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformDevice]]:
+def identify(walk: Discovery, devices: Devices) -> tuple[list[Device], list[PlatformDevice]]:
     """The accelerators of a tree, and the baseboard devices that only look like accelerators."""
     found, platform = [], []
     for device in physical_devices(walk, devices):
@@ -84,7 +84,7 @@ def attributed(gaps: Iterable[Gap], accelerators: Iterable[Accelerator]) -> tupl
     return tuple(g if g.accelerator is not None or g.ref not in owner else replace(g, accelerator=owner[g.ref]) for g in gaps)
 
 
-def _mention(device: Device, walk: Walk) -> None:
+def _mention(device: Device, walk: Discovery) -> None:
     """Note a gap for a device that may be an accelerator, but that no table row and no standard property identifies."""
     if device.row is not None:
         return
@@ -125,7 +125,7 @@ def _is_baseboard(device: Device, tree: DiscoveredTree) -> bool:
     return True
 
 
-def _chassis_alone(walk: Walk, devices: Devices, found: list[Device]) -> list[Device]:
+def _chassis_alone(walk: Discovery, devices: Devices, found: list[Device]) -> list[Device]:
     """Cards that a BMC shows only as Chassis, if it shows no other device of their kind.
 
     If it shows other devices of that kind, such a chassis may be a module that carries one of them and has its name.
@@ -143,7 +143,7 @@ def _chassis_alone(walk: Walk, devices: Devices, found: list[Device]) -> list[De
     return alone
 
 
-def _complete(device: Device, walk: Walk) -> None:
+def _complete(device: Device, walk: Discovery) -> None:
     """Add the URIs of resources that are part of the device, but have no properties that are read."""
     found: set[str | None] = set()
     for f in device.functions:
@@ -159,7 +159,7 @@ def _complete(device: Device, walk: Walk) -> None:
     device.extra |= {uri for uri in found if uri is not None}
 
 
-def _interfaces(found: list[Device], walk: Walk) -> None:
+def _interfaces(found: list[Device], walk: Discovery) -> None:
     """Add each NetworkInterface to the device of its NetworkAdapter."""
     owner = {uri: device for device in found for uri in device.adapters}
     if not owner:
@@ -170,7 +170,7 @@ def _interfaces(found: list[Device], walk: Walk) -> None:
             device.extra.add(view.ref.uri)
 
 
-def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+def _extend(found: list[Device], walk: Discovery, devices: Devices) -> list[Device]:
     """Add each OEM extension resource to the one device with its serial number.
 
     :returns: devices that only an extension shows.
@@ -204,7 +204,7 @@ def _extend(found: list[Device], walk: Walk, devices: Devices) -> list[Device]:
     return alone
 
 
-def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
+def _of_two(walk: Discovery, devices: Devices) -> Iterator[Gap]:
     """A gap for each PCI function that two extensions claim: one of them is another card.
 
     It hides a device unless the table knows both by name as no accelerators, such as two adapters of one vendor whose functions
@@ -226,7 +226,7 @@ def _of_two(walk: Walk, devices: Devices) -> Iterator[Gap]:
 
 
 def _note_alone(
-    device: Device, view: ResourceView, found: list[Device], alone: list[Device], walk: Walk, devices: Devices
+    device: Device, view: ResourceView, found: list[Device], alone: list[Device], walk: Discovery, devices: Devices
 ) -> None:
     """Decide what an extension is whose serial number no device has: a new device, none, or one that is already known.
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
-from baremetal_acc.bmc.redfish.discovery import ROOT, Walk, within
+from baremetal_acc.bmc.redfish.discovery import ROOT, Discovery, within
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.parse import ResourceView, last
 from baremetal_acc.bmc.redfish.reader import RedfishReader, members
@@ -32,7 +32,7 @@ _Owners = dict[str, frozenset[str]]
 
 
 def ownership(
-    walk: Walk, reader: RedfishReader, devices: Devices, found: list[Device], items: list[Items], named: str | None
+    walk: Discovery, reader: RedfishReader, devices: Devices, found: list[Device], items: list[Items], named: str | None
 ) -> Ownership:
     """Compute the machines of a BMC, and to which of them each resource belongs.
 
@@ -66,7 +66,7 @@ def ownership(
     return Ownership(machines=machines, owners=owners, ids=ids)
 
 
-def _machines(walk: Walk, reader: RedfishReader, devices: Devices) -> frozenset[str]:
+def _machines(walk: Discovery, reader: RedfishReader, devices: Devices) -> frozenset[str]:
     """Systems that may run a tenant's code: all but those of cards, and those that are part of another machine.
 
     A System that is listed and cannot be read may be a machine. If the collection itself cannot be read, it stands for unknown
@@ -115,7 +115,7 @@ def _word(uri: str) -> str:
     return '' if found is None else found[1].casefold()
 
 
-def systems_place(walk: Walk) -> str:
+def systems_place(walk: Discovery) -> str:
     """The URI of the System collection."""
     usual = f'{ROOT}/Systems'
     return walk.settled(walk.tree.root.link('Systems') or usual) or usual
@@ -126,7 +126,7 @@ def _gone(reader: RedfishReader, uri: str) -> bool:
     return is_not_found(known)
 
 
-def _is_no_machine(walk: Walk, reader: RedfishReader, view: ResourceView, devices: Devices) -> bool:
+def _is_no_machine(walk: Discovery, reader: RedfishReader, view: ResourceView, devices: Devices) -> bool:
     """Whether a System is a card's own or a baseboard.
 
     A baseboard has no Reset action; or it has processors without a CPU among them, and nothing to boot.
@@ -141,7 +141,7 @@ def _is_baseboard(view: ResourceView) -> bool:
     return not resettable(view) and view.literal('SystemType') in (None, 'Physical')
 
 
-def _may_have_cpu(walk: Walk, reader: RedfishReader, view: ResourceView) -> bool:
+def _may_have_cpu(walk: Discovery, reader: RedfishReader, view: ResourceView) -> bool:
     """Whether a System may have a CPU.
 
     So if a CPU (even absent) or a processor without a type is listed, if not all processors could be read, or if there are
@@ -159,7 +159,7 @@ def _may_have_cpu(walk: Walk, reader: RedfishReader, view: ResourceView) -> bool
     return not inside or any(body.get('ProcessorType') in (None, 'CPU') for body in inside)
 
 
-def _listed(walk: Walk, reader: RedfishReader, machine: str) -> Iterator[str]:
+def _listed(walk: Discovery, reader: RedfishReader, machine: str) -> Iterator[str]:
     """URIs that a System lists in its collections and arrays, wherever they are."""
     view = walk.tree.systems.get(machine)
     if view is None:
@@ -172,7 +172,7 @@ def _listed(walk: Walk, reader: RedfishReader, machine: str) -> Iterator[str]:
             yield from (uri for link in links if link is not None and (uri := walk.settled(link)) is not None)
 
 
-def _chassis(walk: Walk, machines: frozenset[str]) -> _Owners:
+def _chassis(walk: Discovery, machines: frozenset[str]) -> _Owners:
     """The machines of each Chassis."""
     tree = walk.tree
     direct: dict[str, set[str]] = {uri: set() for uri in tree.chassis}
@@ -209,7 +209,7 @@ def _spread(owners: _Owners, sources: dict[str, set[str]]) -> _Owners:
     return found
 
 
-def _part(walk: Walk, view: ResourceView, chassis: _Owners) -> frozenset[str]:
+def _part(walk: Discovery, view: ResourceView, chassis: _Owners) -> frozenset[str]:
     """The machines of a System that is no machine itself: its HostingComputerSystem, else those of its Chassis."""
     host = link_of(walk, view, 'Links', 'HostingComputerSystem')
     if host is not None:
@@ -217,7 +217,7 @@ def _part(walk: Walk, view: ResourceView, chassis: _Owners) -> frozenset[str]:
     return _union(chassis.get(uri) for uri in links_of(walk, view, 'Links', 'Chassis'))
 
 
-def _managers(walk: Walk, machines: frozenset[str]) -> _Owners:
+def _managers(walk: Discovery, machines: frozenset[str]) -> _Owners:
     said = {m: links_of(walk, v, 'Links', 'ManagedBy') for m in machines if (v := walk.tree.systems.get(m)) is not None}
     if len(said) < len(machines) or not all(said.values()):
         return {}
@@ -229,7 +229,7 @@ def _managers(walk: Walk, machines: frozenset[str]) -> _Owners:
 
 
 def _of_device(
-    walk: Walk,
+    walk: Discovery,
     device: Device,
     machines: frozenset[str],
     listed: dict[str, frozenset[str]],
@@ -255,7 +255,7 @@ def _chassis_of(uri: str, chassis: _Owners) -> str | None:
     return None
 
 
-def _items(walk: Walk, owners: _Owners) -> None:
+def _items(walk: Discovery, owners: _Owners) -> None:
     """Add to each assigned item the machines of all its RelatedItem."""
     place_owners = Ownership(machines=frozenset({'', '/'}), owners=dict(owners))
     for uri, view in walk.tree.items.items():

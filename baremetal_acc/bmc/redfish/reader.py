@@ -22,7 +22,7 @@ from baremetal_acc.bmc.redfish.client import MAX_URI, PLACE, Connector, RedfishA
 from baremetal_acc.bmc.redfish.concurrency import BmcHabits
 from baremetal_acc.bmc.redfish.extended_info import said
 from baremetal_acc.bmc.redfish.parse import parent
-from baremetal_acc.bmc.redfish.work_queue import Agenda
+from baremetal_acc.bmc.redfish.work_queue import WorkQueue
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, is_not_found
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.uri import Spellings, differ_in_case_only, normal
@@ -148,7 +148,7 @@ class RedfishReader:
         self._asked: list[str] = []
         self._bytes = self._values = 0
         self._lock = threading.RLock()
-        self._agenda = Agenda(habits.pace)
+        self._agenda = WorkQueue(habits.pace)
         self._turn = threading.Lock()
 
     # ---- direct reads ----

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from baremetal_acc.bmc.redfish.concurrency import Pace
 
 
-class Agenda:
+class WorkQueue:
     """Work queue: runs the job of the lowest rank first, jobs of one rank in the order added, with the pace's concurrency.
 
     With a limit of one, all jobs run in the caller's thread. Jobs may be added from several threads.

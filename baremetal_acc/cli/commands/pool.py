@@ -27,7 +27,7 @@ from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.pools import sources
-from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.demand import DemandService
 from baremetal_acc.pools.journal import MoveJournal
 from baremetal_acc.pools.moves import Ended
 from baremetal_acc.pools.nodes import NO_REGIONS
@@ -70,7 +70,7 @@ def read(path: Path) -> Pools:
 
 def begin(
     arguments: argparse.Namespace, environ: Mapping[str, str] | None = None, *, writes: bool = True
-) -> tuple[Steering, Desk, Configuration]:
+) -> tuple[Steering, DemandService, Configuration]:
     """Build what the pool commands work with, from their arguments.
 
     :param writes: report and store the progress of demands.

@@ -18,7 +18,7 @@ from baremetal_acc.cli.session import Configuration
 from baremetal_acc.cli.state import folder
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.pools import sources
-from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.demand import DemandService
 from baremetal_acc.scheduling.demand import AskedFunctions
 from baremetal_acc.scheduling.demand_status import StoredDemand
 
@@ -27,12 +27,12 @@ FORMAT = 1
 COLUMNS = ('Id', 'Function', 'Class', 'Source', 'Told', 'State', 'Since', 'Took', 'Region')
 
 
-def desk(using: Configuration, environ: Mapping[str, str]) -> Desk:
+def desk(using: Configuration, environ: Mapping[str, str]) -> DemandService:
     """The service that stores demands and reports their progress.
 
     :raises DocumentError: an option is wrong.
     """
-    return Desk(spool=sources.spool(using.conf, using.settings.state_dir or folder(environ)), say=text.note)
+    return DemandService(spool=sources.spool(using.conf, using.settings.state_dir or folder(environ)), say=text.note)
 
 
 def functions(settings: Settings, *, arguments: bool = False) -> frozenset[str]:
@@ -56,7 +56,7 @@ class _DemandCommand(ReportCommand):
         """The columns of the table."""
         return COLUMNS
 
-    def _printed(self, told: Iterable[StoredDemand], at: Desk, code: Exit) -> Report:
+    def _printed(self, told: Iterable[StoredDemand], at: DemandService, code: Exit) -> Report:
         demands = [_one(t) for t in told]
         document = {'format': FORMAT, 'demands': demands, 'refused': at.spool.refused()}
         return Report(document=document, columns=COLUMNS, rows=tuple(_row(one) for one in demands), code=code)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.bmc_setting import OfWholeMachine, SettingPlace, below, read, systems
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BmcWideMechanism, SettingPlace, below, read, systems
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import Ref
@@ -32,11 +32,11 @@ ATTRIBUTES = ('KCSACP', 'KcsInterfaceDisable')
 CLOSED, OPEN = 'Deny All', 'Allow All'
 
 
-class KcsPolicy(OfWholeMachine):
+class KcsPolicy(BmcWideMechanism):
     """Entry point ``ami_kcs``."""
 
     name = 'ami_kcs'
-    about = About(
+    about = MechanismInfo(
         hardware="boards with AMI's BMC and BIOS: the host of some NVIDIA systems",
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

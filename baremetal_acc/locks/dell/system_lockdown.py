@@ -19,18 +19,18 @@ Source: NVIDIA/libredfish dell.rs:1368-1411 (facts/redfish.md, section 6.2); Del
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 ATTRIBUTE = 'Lockdown.1.SystemLockdown'
 
 
-class SystemLockdown(Switch):
+class SystemLockdown(BooleanPropertyMechanism):
     """Entry point ``dell_system_lockdown``."""
 
     name = 'dell_system_lockdown'
-    about = About(
+    about = MechanismInfo(
         hardware='PowerEdge with iDRAC 9 and later',
         blocks=frozenset({WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH, WritePath.BMC_NETWORK}),
         protects=frozenset({Scope.BMC}),

@@ -15,16 +15,16 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication; facts/r
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class HostAuthentication(Switch):
+class HostAuthentication(BooleanPropertyMechanism):
     """Entry point ``hpe_host_authentication``."""
 
     name = 'hpe_host_authentication'
-    about = About(
+    about = MechanismInfo(
         hardware='HPE with iLO 5 and 6',
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),

@@ -15,16 +15,16 @@ Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock wri
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class HpeKcs(Switch):
+class HpeKcs(BooleanPropertyMechanism):
     """Entry point ``hpe_kcs``."""
 
     name = 'hpe_kcs'
-    about = About(
+    about = MechanismInfo(
         hardware='HPE with iLO 6 1.40 and later',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

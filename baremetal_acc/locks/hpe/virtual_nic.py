@@ -16,8 +16,8 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and Configuratio
 """
 
 from baremetal_acc.bmc.driver import Document, Lead
-from baremetal_acc.locks.bmc_setting import SettingPlace, Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism, SettingPlace
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import value_at
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 
@@ -25,11 +25,11 @@ PENDING = 'SomePendingReset'
 IN_FORCE = 'Current'
 
 
-class VirtualNic(Switch):
+class VirtualNic(BooleanPropertyMechanism):
     """Entry point ``hpe_virtual_nic``."""
 
     name = 'hpe_virtual_nic'
-    about = About(
+    about = MechanismInfo(
         hardware='HPE with iLO 5 2.10 and later',
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),

@@ -14,16 +14,16 @@ Source: NVIDIA/libredfish lenovo.rs:1121-1143 (facts/redfish.md, section 6.2).
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class LenovoKcs(Switch):
+class LenovoKcs(BooleanPropertyMechanism):
     """Entry point ``lenovo_kcs``."""
 
     name = 'lenovo_kcs'
-    about = About(
+    about = MechanismInfo(
         hardware='Lenovo ThinkSystem with XCC',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

@@ -18,7 +18,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import CardLead, Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, Readers, literal, meant, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState
@@ -193,7 +193,7 @@ def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
 
 def shown(
     mechanism: str,
-    about: About,
+    about: MechanismInfo,
     accelerator: Accelerator,
     card: Card,
     reader: Reader,

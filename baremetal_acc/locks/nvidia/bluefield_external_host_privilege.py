@@ -26,7 +26,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.nvidia.bluefield import (
     DEFAULT,
     DISABLED,
@@ -53,7 +53,7 @@ class ExternalHostPrivilege:
     """Entry point ``bluefield_external_host_privilege``."""
 
     name = 'bluefield_external_host_privilege'
-    about = About(
+    about = MechanismInfo(
         hardware='BlueField-3 with a BMC of its own, firmware up to 25.07',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.DEVICE}),

@@ -24,7 +24,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.nvidia.bluefield import (
     DISABLED,
     ENABLED,
@@ -51,7 +51,7 @@ class HostPrivilege:
     """Entry point ``bluefield_host_privilege``."""
 
     name = 'bluefield_host_privilege'
-    about = About(
+    about = MechanismInfo(
         hardware='BlueField-2 and BlueField-3 with a BMC of their own',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.DEVICE}),

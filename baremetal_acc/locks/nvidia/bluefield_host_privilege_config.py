@@ -25,7 +25,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.nvidia.bluefield import (
     DISABLED,
     ENABLED,
@@ -55,7 +55,7 @@ class HostPrivilegeConfig:
     """Entry point ``bluefield_host_privilege_config``."""
 
     name = 'bluefield_host_privilege_config'
-    about = About(
+    about = MechanismInfo(
         hardware='BlueField-3 and BlueField-4 with a BMC of their own, firmware since 25.10',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.DEVICE}),

@@ -26,7 +26,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import (
     MISSING,
     Once,
@@ -69,7 +69,7 @@ class InbandUpdatePolicy:
     """Entry point ``nvidia_inband_update_policy``."""
 
     name = 'nvidia_inband_update_policy'
-    about = About(
+    about = MechanismInfo(
         hardware='HGX and MGX boards with an ERoT (Hopper) or IRoT (Blackwell) chassis; the BMC of a BlueField-3',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.DEVICE, Scope.COMPONENT}),

@@ -26,7 +26,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, Once, Readers, linked, meant, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -44,7 +44,7 @@ class WriteProtectDomain:
     """Entry point ``nvidia_write_protect_domain``."""
 
     name = 'nvidia_write_protect_domain'
-    about = About(
+    about = MechanismInfo(
         hardware='HGX and MGX boards whose BMC shows write-protect domains; no real tree was seen with one',
         blocks=frozenset(WritePath),
         protects=frozenset({Scope.COMPONENT}),

@@ -14,16 +14,16 @@ Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2);
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class KcsPrivilege(Switch):
+class KcsPrivilege(BooleanPropertyMechanism):
     """Entry point ``supermicro_kcs``."""
 
     name = 'supermicro_kcs'
-    about = About(
+    about = MechanismInfo(
         hardware='Supermicro X11 and later, but Grace boards',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),

@@ -17,16 +17,16 @@ Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2).
 """
 
 from baremetal_acc.bmc.driver import Lead
-from baremetal_acc.locks.bmc_setting import Switch
-from baremetal_acc.locks.mechanism import About
+from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
 
-class SysLockdown(Switch):
+class SysLockdown(BooleanPropertyMechanism):
     """Entry point ``supermicro_sys_lockdown``."""
 
     name = 'supermicro_sys_lockdown'
-    about = About(
+    about = MechanismInfo(
         hardware='Supermicro X12 and later',
         blocks=frozenset({WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH, WritePath.BMC_NETWORK}),
         protects=frozenset({Scope.BMC}),

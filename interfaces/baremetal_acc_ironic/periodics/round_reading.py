@@ -11,9 +11,9 @@ from oslo_log import log
 from baremetal_acc import execution
 from baremetal_acc.bmc.driver import Look
 from baremetal_acc.execution import Tools, integrity_watch
-from baremetal_acc.execution.integrity_watch import Glance, KeptReading
+from baremetal_acc.execution.integrity_watch import IntegrityReading, KeptReading
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.watch import Alarm, WatchTrouble
 from baremetal_acc.policy.baseline import DriftAction
@@ -43,7 +43,7 @@ def sessions_with(task: Any, state: NodeState, rounds: WatchRounds) -> KeptReadi
     return rounds.sessions.for_target(task.node.uuid, tools_of(task, state, images=False).connect)
 
 
-def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable[Witness]) -> Glance:
+def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable[WatchedResource]) -> IntegrityReading:
     """Reread the resources on which an earlier inventory read rests."""
     within = settings.guest().watch_timeout
     found = integrity_watch.glance(target_of(task), sessions_with(task, state, rounds), tuple(witnesses), within)
@@ -53,7 +53,7 @@ def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable
     return found
 
 
-def look(task: Any, tools: Tools, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
+def look(task: Any, tools: Tools, seen: IntegrityReading | None = None) -> tuple[Inventory, tuple[WatchedResource, ...]]:
     """Read the full inventory, and return the resources on which it rests.
 
     :param seen: the reread right before it.
@@ -61,7 +61,7 @@ def look(task: Any, tools: Tools, seen: Glance | None = None) -> tuple[Inventory
     """
     now = runner.now()
     heard = None if seen is None else seen.heard
-    found: list[Witness] = []
+    found: list[WatchedResource] = []
 
     def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
         found.extend(integrity_watch.witnesses(looks, inventory, tools.mechanisms, now, heard))

@@ -13,7 +13,7 @@ from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.execution.integrity_watch import WatchSessions
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning.untended import Unproven
 from baremetal_acc.planning.watch import Alarm, TroubleKind
 from baremetal_acc.policy.baseline import Baseline
@@ -51,7 +51,7 @@ class JudgedNode:
     at: datetime
     basis: Basis
     unproven: Unproven
-    witnesses: tuple[Witness, ...]
+    witnesses: tuple[WatchedResource, ...]
 
 
 @dataclass(slots=True)

@@ -22,13 +22,13 @@ from oslo_log import log
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.errors import AccError, BmcError, BmcUnreachable
 from baremetal_acc.execution import Tools
-from baremetal_acc.execution.integrity_watch import Glance
+from baremetal_acc.execution.integrity_watch import IntegrityReading
 from baremetal_acc.model.custody import BreakCause
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.uri import systems_meant
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import custody, untended, watch
 from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline import ON_DRIFT, DriftAction
@@ -157,7 +157,9 @@ class UnusedNodeRound:
         facts = None if seen is None else seen.bmc(HOST)
         return None if facts is None else facts.system
 
-    def _look(self, tools: Tools, address: BmcAddress, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
+    def _look(
+        self, tools: Tools, address: BmcAddress, seen: IntegrityReading | None = None
+    ) -> tuple[Inventory, tuple[WatchedResource, ...]]:
         """Read the full inventory, and return the resources on which it rests.
 
         :param seen: the reread right before it.

@@ -26,13 +26,13 @@ from oslo_log import log
 
 from baremetal_acc.errors import AccError, CertificateInvalid
 from baremetal_acc.execution import Tools, locking
-from baremetal_acc.execution.integrity_watch import Glance
+from baremetal_acc.execution.integrity_watch import IntegrityReading
 from baremetal_acc.execution.observation import sessions
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, to_be_closed
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
 from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
@@ -218,7 +218,7 @@ class _Round:
         self._state = state
         self._rounds = rounds
         self._now = now
-        self._witnesses: tuple[Witness, ...] = ()
+        self._witnesses: tuple[WatchedResource, ...] = ()
         watched = state.watched
         self._watched = watched if watched is not None and watched.lifecycle == state.lifecycle else None
         self._tools: Tools | None = None
@@ -249,11 +249,11 @@ class _Round:
             return False
         return self._now - known.looked < settings.guest().watch_look_interval
 
-    def _glance(self) -> Glance:
+    def _glance(self) -> IntegrityReading:
         known = self._watched
         return round_reading.glance(self._task, self._state, self._rounds, known.witnesses if known is not None else ())
 
-    def _look(self, seen: Glance | None = None) -> Inventory:
+    def _look(self, seen: IntegrityReading | None = None) -> Inventory:
         """Read the full inventory, and keep the resources on which it rests.
 
         :param seen: the reread right before it.

@@ -35,7 +35,7 @@ from baremetal_acc.model.job import Flow, HeldOff
 from baremetal_acc.model.lock import Engagement, LockUndoRecord, Scope, Way
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import custody
 from baremetal_acc.planning.watch import Alarm
 from baremetal_acc.policy.baseline import Exposure
@@ -161,7 +161,7 @@ class Watched:
 
     lifecycle: int
     looked: datetime | None
-    witnesses: tuple[Witness, ...] = ()
+    witnesses: tuple[WatchedResource, ...] = ()
     alarms: tuple[Alarm, ...] = ()
 
 

@@ -19,7 +19,7 @@ from baremetal_acc.attach.find import drivers
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import UsageError
 from baremetal_acc.execution import Tools
-from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
+from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, FunctionAssignment, Place
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.quarantine import Quarantine
@@ -74,7 +74,7 @@ def prepare(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
     return _asking(task, replace(state, attached=attached), inventory, made.gives, baseline_too=True)
 
 
-def going_back(task: Any, state: NodeState, inventory: Inventory) -> tuple[NodeState, tuple[Give, ...]]:
+def going_back(task: Any, state: NodeState, inventory: Inventory) -> tuple[NodeState, tuple[FunctionAssignment, ...]]:
     """Return the node state, and the function assignments, in their order, that restore the accelerators of the instance."""
     before = state.attached
     if before is None:
@@ -90,8 +90,8 @@ def going_back(task: Any, state: NodeState, inventory: Inventory) -> tuple[NodeS
 
 
 def without_refused(
-    state: NodeState, made: Plan, gives: tuple[Give, ...], inventory: Inventory
-) -> tuple[NodeState, Plan, tuple[Give, ...]]:
+    state: NodeState, made: Plan, gives: tuple[FunctionAssignment, ...], inventory: Inventory
+) -> tuple[NodeState, Plan, tuple[FunctionAssignment, ...]]:
     """Leave out the devices of which the plan refuses something, since these cannot be restored.
 
     :returns: node state, plan and assignments without them.
@@ -342,7 +342,7 @@ def _way_back(
     which: tuple[Attachment, ...],
     kept: dict[str, str] | None = None,
     failed: dict[str, str] | None = None,
-) -> tuple[Attached, tuple[Give, ...]]:
+) -> tuple[Attached, tuple[FunctionAssignment, ...]]:
     """Ask the drivers how some attachments are restored; the others stay as they are."""
     way = drive.unprepare(drivers(), which, _around(task, state, inventory, attached.instance))
     for driver in sorted({a.driver for a in which if a.provider in way.failed}):
@@ -354,7 +354,13 @@ def _way_back(
 
 
 def _asking(
-    task: Any, state: NodeState, inventory: Inventory, gives: Iterable[Give], *, baseline_too: bool, first: bool = True
+    task: Any,
+    state: NodeState,
+    inventory: Inventory,
+    gives: Iterable[FunctionAssignment],
+    *,
+    baseline_too: bool,
+    first: bool = True,
 ) -> NodeState:
     """Return the node state with the functions that slots are to get, as demands on their devices.
 

@@ -23,7 +23,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import execution
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.execution import Target, Tools, custody_feed, lifecycle
-from baremetal_acc.model.attach import Give
+from baremetal_acc.model.attach import FunctionAssignment
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -178,7 +178,7 @@ def _planned(
     tools = tools_of(task, state)
     only = definitions.chosen(inventory, arguments.get('devices'))
     asked = definitions.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
-    gives: tuple[Give, ...] = ()
+    gives: tuple[FunctionAssignment, ...] = ()
     if back:
         state, gives = attach.going_back(task, state, inventory)
         only = frozenset(g.accelerator for g in gives)

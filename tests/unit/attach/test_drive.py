@@ -15,7 +15,7 @@ from baremetal_acc.attach.find import FoundDriver
 from baremetal_acc.attach.region import RegionAttachDriver
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
-from baremetal_acc.model.attach import AttachHandle, AttachState, Claim, Give, HandleType
+from baremetal_acc.model.attach import AttachHandle, AttachState, Claim, FunctionAssignment, HandleType
 from baremetal_acc.policy.baseline import Offering
 from baremetal_acc.scheduling.schedulable import Offer, Supply
 from tests.unit.planning import values as v
@@ -77,7 +77,10 @@ def test_what_was_asked_for_is_given_and_what_was_there_is_remembered():
     assert [('Slot0', 'aes', 'zstd'), ('Slot1', 'gzip', 'gzip'), (None, None, None)] == [
         (a.slot, a.function, a.previous) for a in made.attachments
     ]
-    gives = {Give(accelerator=v.FPGA, slot='Slot0', function='aes'), Give(accelerator=v.FPGA, slot='Slot1', function='gzip')}
+    gives = {
+        FunctionAssignment(accelerator=v.FPGA, slot='Slot0', function='aes'),
+        FunctionAssignment(accelerator=v.FPGA, slot='Slot1', function='gzip'),
+    }
     assert gives == set(made.gives)
 
 
@@ -234,7 +237,7 @@ def test_prepare_that_fails_is_named(answer):
 @pytest.mark.parametrize('place', [(v.GPU, 'Slot0'), (v.FPGA, 'Slot7')])
 def test_nobody_writes_to_what_it_does_not_look_after(place):
     """Another instance's slot, for one."""
-    give = Give(accelerator=place[0], slot=place[1], function='gzip')
+    give = FunctionAssignment(accelerator=place[0], slot=place[1], function='gzip')
     with pytest.raises(AttachDriverBroken, match='prepare: ValueError: it wants something done to what it does not look after'):
         drive.prepare(with_bad('prepare', PreparedAttachment(attachments=theirs(), gives=(give,))), theirs(), around())
     way = drive.unprepare(with_bad('unprepare', AttachUndo(gives=(give,))), theirs(), around())

@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from baremetal_acc.bmc.redfish.concurrency import Pace
-from baremetal_acc.bmc.redfish.work_queue import Agenda
+from baremetal_acc.bmc.redfish.work_queue import WorkQueue
 
 
 def test_alone_it_works_by_rank_and_then_in_order() -> None:
     """In the caller's own thread."""
-    agenda = Agenda(Pace(ceiling=1))
+    agenda = WorkQueue(Pace(ceiling=1))
     done: list[tuple[str, int]] = []
     for rank, name in ((2, 'c'), (1, 'a'), (1, 'b')):
         agenda.add(rank, lambda name=name: done.append((name, threading.get_ident())))  # type: ignore[misc]
@@ -23,7 +23,7 @@ def test_alone_it_works_by_rank_and_then_in_order() -> None:
 @pytest.mark.parametrize('limit', [1, 2, 4])
 def test_what_jobs_add_is_done_too_and_never_more_at_a_time_than_allowed(limit: int) -> None:
     """A tree of 400 jobs."""
-    agenda = Agenda(Pace(ceiling=limit))
+    agenda = WorkQueue(Pace(ceiling=limit))
     lock = threading.Lock()
     at_once = peak = done = 0
 
@@ -47,7 +47,7 @@ def test_what_jobs_add_is_done_too_and_never_more_at_a_time_than_allowed(limit: 
 
 def test_several_work_at_a_time_where_they_may() -> None:
     """Each of four waits for the three others."""
-    agenda = Agenda(Pace(ceiling=4))
+    agenda = WorkQueue(Pace(ceiling=4))
     together = threading.Barrier(4, timeout=10)
     for _ in range(4):
         agenda.add(0, lambda: together.wait() and None)
@@ -58,7 +58,7 @@ def test_several_work_at_a_time_where_they_may() -> None:
 @pytest.mark.parametrize('limit', [1, 4])
 def test_what_a_job_raises_ends_the_run(limit: int) -> None:
     """And the agenda can be used again."""
-    agenda = Agenda(Pace(ceiling=limit))
+    agenda = WorkQueue(Pace(ceiling=limit))
     done: list[int] = []
 
     def broken() -> None:
@@ -78,7 +78,7 @@ def test_a_thread_that_the_system_does_not_give_is_not_waited_for(monkeypatch: p
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    agenda = Agenda(Pace(ceiling=4))
+    agenda = WorkQueue(Pace(ceiling=4))
     done: list[int] = []
     for number in range(9):
         agenda.add(0, lambda number=number: done.append(number))  # type: ignore[misc]

@@ -20,7 +20,7 @@ EXAMPLES = (
     (errors.BmcUnreachable(**BMC), Exit.UNREACHABLE),
     (errors.BmcUntrusted(**BMC), Exit.UNREACHABLE),
     (errors.BmcNotAuthorised(**BMC), Exit.UNREACHABLE),
-    (errors.BmcShutOut(**BMC), Exit.UNREACHABLE),
+    (errors.BmcLockedOut(**BMC), Exit.UNREACHABLE),
     (errors.BmcBusy(**BMC), Exit.UNREACHABLE),
     (errors.BmcNoSessionFree(**BMC), Exit.UNREACHABLE),
     (errors.BmcRefused(**BMC), Exit.UNREACHABLE),

@@ -12,10 +12,10 @@ from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.resource_digest import digest
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.execution import Target, integrity_watch
-from baremetal_acc.execution.integrity_watch import Glance, WatchSessions
+from baremetal_acc.execution.integrity_watch import IntegrityReading, WatchSessions
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.model.watched_resource import Witness
+from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.policy.baseline import NodeFacts
 from tests.unit.planning import values as v
 
@@ -59,7 +59,7 @@ def look(bmc, monkeypatch):
     sessions = WatchSessions()
     kept = sessions.for_target('node', bmc.connect)
     target = Target(name='node', node=NodeFacts(name='node'), bmcs=(ADDRESS,))
-    witnesses = tuple(Witness(ref=ref, said=digest(body), lock=ref is LOCK) for ref, body in bmc.bodies.items())
+    witnesses = tuple(WatchedResource(ref=ref, said=digest(body), lock=ref is LOCK) for ref, body in bmc.bodies.items())
 
     def glance(before=witnesses, target=target):
         return integrity_watch.glance(target, kept, before, WITHIN)
@@ -102,7 +102,7 @@ def test_what_has_changed_what_is_gone_and_a_bmc_that_is_silent_are_not_quiet(bm
 def test_a_glance_at_nothing_and_one_without_its_bmc_are_not_quiet(look):
     """Nothing passes because it was not asked."""
     assert not look(before=()).quiet
-    assert not Glance(heard={}, changed=(), unread=()).quiet
+    assert not IntegrityReading(heard={}, changed=(), unread=()).quiet
     lost = look(target=replace(look.target, bmcs=()))
     assert (2, False) == (len(lost.unread), lost.quiet)
 

@@ -8,7 +8,7 @@ from baremetal_acc.bmc.driver import Document
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.host_interface import HostInterface
 from baremetal_acc.locks.ipmi_firmware_firewall import URI, FirmwareFirewall
-from baremetal_acc.locks.mechanism import Remembering
+from baremetal_acc.locks.mechanism import StatefulMechanism
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.locks.documents import NOW, Tree, device
@@ -84,4 +84,4 @@ def test_it_is_closed_and_opened_by_what_was_written_down():
 
 def test_it_is_one_of_those_that_need_a_memory():
     """Others are not."""
-    assert (True, False) == (isinstance(FirmwareFirewall(), Remembering), isinstance(HostInterface(), Remembering))
+    assert (True, False) == (isinstance(FirmwareFirewall(), StatefulMechanism), isinstance(HostInterface(), StatefulMechanism))

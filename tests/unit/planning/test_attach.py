@@ -15,7 +15,7 @@ from baremetal_acc.model.attach import (
     AttachHandle,
     Attachment,
     AttachState,
-    Give,
+    FunctionAssignment,
     HandleType,
 )
 from baremetal_acc.model.codec import decode, encode
@@ -322,8 +322,8 @@ def test_what_was_never_begun_does_not_go_back():
     assert () == decide.told(back), 'what was told of an earlier time is not told again'
 
 
-def give(number: int, function: str = 'aes') -> Give:
-    return Give(accelerator=v.FPGA, slot=f'Slot{number}', function=function)
+def give(number: int, function: str = 'aes') -> FunctionAssignment:
+    return FunctionAssignment(accelerator=v.FPGA, slot=f'Slot{number}', function=function)
 
 
 def test_each_is_given_something_kept_or_stuck():
@@ -479,7 +479,9 @@ def test_a_failed_deployment_leaves_nothing_that_is_not_named(fates, data):
     going = begun(of(*(slot(n) for n in range(len(fates)))), plan(*actions), 'job-1')
     now = prepared(going, job(*zip(actions, fates, strict=True)), ('it broke',))
     now = going_back(now, ('it broke',))
-    now = decide.returned(now, [Give(accelerator=v.FPGA, slot=one.slot, function='aes') for one in in_reverse(now)])
+    now = decide.returned(
+        now, [FunctionAssignment(accelerator=v.FPGA, slot=one.slot, function='aes') for one in in_reverse(now)]
+    )
     for _ in range(len(fates) + 1):
         left = in_reverse(now)
         if not left:

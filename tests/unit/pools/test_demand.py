@@ -18,7 +18,7 @@ from baremetal_acc.errors import DemandRefused, DocumentError, UsageError
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.pools import demand as desks
 from baremetal_acc.pools import sources
-from baremetal_acc.pools.demand import Desk
+from baremetal_acc.pools.demand import DemandService
 from baremetal_acc.pools.spool import Spool
 from baremetal_acc.scheduling.demand import AskedFunctions
 from baremetal_acc.scheduling.demand_status import DemandProgress, StoredDemand, progress
@@ -51,13 +51,13 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> DemandService:
     """With an empty folder. No power fails here: a thousand files need not be on the disk."""
     monkeypatch.setattr(os, 'fsync', lambda _: None)
-    return Desk(spool=Spool(root=tmp_path / 'demands'), functions=FUNCTIONS, say=said.append)
+    return DemandService(spool=Spool(root=tmp_path / 'demands'), functions=FUNCTIONS, say=said.append)
 
 
-def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> None:
+def test_a_demand_from_its_beginning_to_its_end(desk: DemandService, said: list[str]) -> None:
     """Each change is told once, with where and how long it took; when somebody has taken it no plan counts it any more."""
     desk.tell(AES, 'req-1', NOW, source='nova')
     desk.tell(AES, 'req-1', NOW, source='nova')
@@ -82,7 +82,7 @@ def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> 
     assert () == desk.told()
 
 
-def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
+def test_what_failed_is_told_too(desk: DemandService, said: list[str]) -> None:
     """It waits again, and counts."""
     desk.tell(AskedFunctions(functions=('aes',), resource_class='gold'), 'req-1', NOW, source='nova', asker='p')
     there = replace(machine('m', 'gzip', busy='x', coming='aes'), resource_class='gold')
@@ -92,7 +92,7 @@ def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
     assert 'demand req-1 for aes on machines of class gold: waits again' == said[-1]
 
 
-def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[str]) -> None:
+def test_what_is_not_on_offer_is_not_called_schedulable(desk: DemandService, said: list[str]) -> None:
     """A region that is verified and withdrawn cannot be claimed: it waits until it is on offer."""
     desk.tell(AES, 'req-1', NOW, source='nova')
     offered: list[tuple[str, str]] = []
@@ -108,7 +108,7 @@ def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[s
     assert [DemandProgress.SCHEDULABLE] == [t.progress for t in desk.told()], 'it is asked once'
 
 
-def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
+def test_a_look_changes_nothing(desk: DemandService, said: list[str]) -> None:
     """pool plan counts the same demands, reports none, and forgets none; what is over does not count."""
     desk.tell(AES, 'old', NOW - 20 * MINUTE, source='file')
     desk.tell(AES, 'new', NOW, source='file')
@@ -119,7 +119,7 @@ def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
     assert told == len(said)
 
 
-def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: Desk, said: list[str]) -> None:
+def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: DemandService, said: list[str]) -> None:
     """A project may ask for one gzip more, and asks for two: no region is programmed for the first of them."""
     for n in range(15):
         desk.tell(AskedFunctions(functions=('gzip',)), f'req-{n}', NOW, source='nova', asker='p')
@@ -129,7 +129,7 @@ def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: Desk, said: list[
     assert (15, 2, told) == (len(desk.told()), desk.spool.refused(), len(said))
 
 
-def test_a_plan_does_not_count_what_is_left_of_a_request(desk: Desk) -> None:
+def test_a_plan_does_not_count_what_is_left_of_a_request(desk: DemandService) -> None:
     """One of its files has gone, or its time is over: no region is programmed for the other alone."""
     desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     machines = [machine('m', 'dedup', 'dedup')]
@@ -140,7 +140,7 @@ def test_a_plan_does_not_count_what_is_left_of_a_request(desk: Desk) -> None:
     assert (machines, 0) == programmed(machines, desk, Pools(pools=()), NOW)
 
 
-def test_somebody_who_waits_calls_but_not_all_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_who_waits_calls_but_not_all_the_time(desk: DemandService, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is called for when something was told since the last one, and that was two seconds ago."""
     clock = [100.0]
     monkeypatch.setattr(time, 'monotonic', lambda: clock[0])
@@ -149,14 +149,14 @@ def test_somebody_who_waits_calls_but_not_all_the_time(desk: Desk, monkeypatch: 
     assert desk.called()
     desk.turn([], NOW, LASTS)
     assert not desk.called()
-    Desk(spool=Spool(root=desk.spool.root)).tell(AES, 'b', NOW, source='file')
+    DemandService(spool=Spool(root=desk.spool.root)).tell(AES, 'b', NOW, source='file')
     clock[0] += desks.CALM - 0.1
     assert not desk.called()
     clock[0] += 0.1
     assert desk.called(), 'also when another process has told it'
 
 
-def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: Desk, said: list[str]) -> None:
+def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: DemandService, said: list[str]) -> None:
     """Demands go on being taken, for what it held before; what it has got new counts from the next turn on."""
     desk.catalogue = lambda: frozenset({'aes', 'brotli'})
     desk.turn([], NOW, LASTS)
@@ -173,7 +173,9 @@ def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: Desk, said: 
         desk.function('gzip')
 
 
-def programmed(machines: Sequence[PoolMachine], desk: Desk, pools: Pools, now: datetime) -> tuple[list[PoolMachine], int]:
+def programmed(
+    machines: Sequence[PoolMachine], desk: DemandService, pools: Pools, now: datetime
+) -> tuple[list[PoolMachine], int]:
     """The fleet after one round, all of whose moves succeed at once, and how many regions were changed."""
     made = plan(machines, pools, desk.turn(machines, now, pools.demand_lasts), now)
     changes = {c.provider: c.function for move in made.moves for c in move.changes}
@@ -189,7 +191,7 @@ def programmed(machines: Sequence[PoolMachine], desk: Desk, pools: Pools, now: d
 
 
 @pytest.mark.parametrize('claimed', [False, True])
-def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, claimed: bool) -> None:
+def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: DemandService, *, claimed: bool) -> None:
     """Told within a quarter of an hour, for three functions: one reprogram for each region, claimed meanwhile or not."""
     machines = [machine(f'm-{n}', None, None) for n in range(10)]
     pools = Pools(pools=())
@@ -211,7 +213,7 @@ def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, cl
     assert (40 if claimed else 20, 1005) == (sum(s is not DemandProgress.WAITING for s in states), len(states))
 
 
-def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
+def test_a_flood_leaves_a_pool_its_goal(desk: DemandService) -> None:
     """Whoever asks for aes a thousand times gets what no pool has as its goal."""
     machines = [machine(f'm-{n}', 'gzip', 'gzip') for n in range(10)]
     pools = Pools(pools=(Pool(name='gzips', function='gzip', free=12),))
@@ -225,7 +227,7 @@ def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
     assert 12 == sum(r.function == 'gzip' for m in machines for r in m.regions)
 
 
-def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
+def test_a_flood_takes_nothing_from_whom_it_serves(desk: DemandService) -> None:
     """Regions that have held aes for long, ten of them held for who asked for it, a pool with some of gzip, a thousand who ask
     for gzip, and none who leaves: each region that is nobody's is changed once, and those that are held stay schedulable."""
     machines = [machine(f'm-{n}', 'aes', 'aes' if n < 8 else 'gzip') for n in range(10)]
@@ -248,7 +250,7 @@ def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
     assert 10 == sum(t.progress is DemandProgress.SCHEDULABLE for t in told.values() if t.demand.function == 'gzip')
 
 
-def test_a_request_for_two_functions_is_served_by_one_machine(desk: Desk, said: list[str]) -> None:
+def test_a_request_for_two_functions_is_served_by_one_machine(desk: DemandService, said: list[str]) -> None:
     """Both functions lie on the shelf, on two machines: one of them is given what it lacks, and both are schedulable then."""
     desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     machines = [machine('m', 'aes', 'dedup'), machine('n', 'gzip', 'gzip')]
@@ -265,7 +267,7 @@ def test_a_request_for_two_functions_is_served_by_one_machine(desk: Desk, said: 
     ]
 
 
-def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: Desk) -> None:
+def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: DemandService) -> None:
     """The boot would not find the machine."""
     desk.tell(AskedFunctions(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     offered = ['m-0']
@@ -277,7 +279,7 @@ def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: De
     assert [DemandProgress.SCHEDULABLE] * 2 == [t.progress for t in desk.told()]
 
 
-def test_who_got_his_region_is_not_served_again(desk: Desk) -> None:
+def test_who_got_his_region_is_not_served_again(desk: DemandService) -> None:
     """He claims it, and his demand is over: the same demand programs no second region."""
     machines = [machine('a', None), machine('b', None)]
     desk.tell(AES, 'req', NOW, source='nova')
@@ -302,7 +304,7 @@ def configured(path: Path, text: str) -> cfg.ConfigOpts:
     return made
 
 
-def test_nothing_is_listened_to_unless_it_is_configured(desk: Desk, tmp_path: Path) -> None:
+def test_nothing_is_listened_to_unless_it_is_configured(desk: DemandService, tmp_path: Path) -> None:
     """No message bus, and the catalogue is not asked for."""
     desk.catalogue = lambda: pytest.fail('it was read')
     conf = configured(tmp_path, '')
@@ -311,7 +313,7 @@ def test_nothing_is_listened_to_unless_it_is_configured(desk: Desk, tmp_path: Pa
         assert heard is None
 
 
-def test_what_is_configured_is_listened_to_and_ended(desk: Desk, tmp_path: Path) -> None:
+def test_what_is_configured_is_listened_to_and_ended(desk: DemandService, tmp_path: Path) -> None:
     """Nova's bus; when it ends no thread of ours is left."""
     text = '[baremetal_acc_demand]\nnova_transport_url = fake:/sources\n'
     before = set(threading.enumerate())
@@ -336,7 +338,7 @@ def test_a_wrong_option_is_told_with_its_file(tmp_path: Path, line: str, said: s
         sources.spool(conf, tmp_path)
 
 
-def test_a_bus_that_cannot_be_listened_to_is_told(desk: Desk, tmp_path: Path) -> None:
+def test_a_bus_that_cannot_be_listened_to_is_told(desk: DemandService, tmp_path: Path) -> None:
     """Its URL is wrong: pool watch does not start without what it was configured to hear."""
     text = '[baremetal_acc_demand]\nnova_transport_url = nosuch:/\n'
     with pytest.raises(UsageError, match='nova_transport_url'), sources.listening(configured(tmp_path, text), desk):

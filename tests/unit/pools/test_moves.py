@@ -11,7 +11,7 @@ import pytest
 
 from baremetal_acc.errors import InventoryInUse, IronicRefused, IronicUnreachable, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.reshape import Stock
-from baremetal_acc.placement.node_withdrawal import Offered, OnShelf
+from baremetal_acc.placement.node_withdrawal import Offered, WithdrawnNode
 from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.moves import Mover
 from baremetal_acc.pools.state_machine import Act, MoveStage
@@ -84,14 +84,14 @@ class Cloud:
         self._late(target)
 
     # placement
-    def look(self, root: str) -> OnShelf:
+    def look(self, root: str) -> WithdrawnNode:
         self._may('look')
-        return OnShelf(root=self.root, ours=self.offered, claims=self.claims)
+        return WithdrawnNode(root=self.root, ours=self.offered, claims=self.claims)
 
     def busy(self, root: str) -> str | None:
         return f'claimed: {self.claims[0]}' if self.claims else None
 
-    def withdraw(self, root: str, seen: OnShelf) -> None:
+    def withdraw(self, root: str, seen: WithdrawnNode) -> None:
         self._may('withdraw')
         self.acts.append('withdraw')
         self.offered = ()

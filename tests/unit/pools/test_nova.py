@@ -18,8 +18,8 @@ import pytest
 from oslo_config import cfg
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc.pools.demand import Desk
-from baremetal_acc.pools.nova import EVENTS, Boot, Bus, Ear, Listener, read, sent
+from baremetal_acc.pools.demand import DemandService
+from baremetal_acc.pools.nova import EVENTS, Boot, Bus, Listener, NovaNotificationEndpoint, read, sent
 from baremetal_acc.pools.spool import FOREVER, Spool
 
 RECORDED = json.loads((Path(__file__).parents[2] / 'nova' / 'notifications.json').read_text())['boots']
@@ -33,31 +33,31 @@ def message(boot: str, event: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path) -> DemandService:
     """Where demands are told."""
     return desk_of(tmp_path / 'demands')
 
 
-def desk_of(folder: Path) -> Desk:
+def desk_of(folder: Path) -> DemandService:
     """With a catalogue of two functions."""
-    return Desk(spool=Spool(root=folder), functions=frozenset({'aes', 'gzip'}))
+    return DemandService(spool=Spool(root=folder), functions=frozenset({'aes', 'gzip'}))
 
 
-def hear(desk: Desk, heard: dict[str, Any], **metadata: str) -> list[tuple[str, str, str | None, str | None]]:
+def hear(desk: DemandService, heard: dict[str, Any], **metadata: str) -> list[tuple[str, str, str | None, str | None]]:
     """What is demanded once a message was heard: id, function, class, project."""
     told = {'timestamp': datetime.now(UTC).replace(tzinfo=None).isoformat(sep=' '), **metadata}
-    Ear(desk=desk).error(heard['ctxt'], heard['publisher_id'], heard['event_type'], heard['payload'], told)
+    NovaNotificationEndpoint(desk=desk).error(heard['ctxt'], heard['publisher_id'], heard['event_type'], heard['payload'], told)
     return [(t.demand.id, t.demand.function, t.demand.resource_class, t.asker) for t in desk.told()]
 
 
 @pytest.mark.parametrize('event', EVENTS)
 @pytest.mark.parametrize('boot', ['class', 'trait', 'three'])
-def test_a_boot_that_found_no_host_is_a_demand(desk: Desk, boot: str, event: str) -> None:
+def test_a_boot_that_found_no_host_is_a_demand(desk: DemandService, boot: str, event: str) -> None:
     """In both formats; each instance counts once, also of a request for three, of which Nova tells one by one."""
     assert [(INSTANCE, 'aes', 'CUSTOM_BAREMETAL_GOLD', PROJECT)] == hear(desk, message(boot, event))
 
 
-def test_both_formats_of_one_instance_are_one_demand(desk: Desk) -> None:
+def test_both_formats_of_one_instance_are_one_demand(desk: DemandService) -> None:
     """With [notifications] notification_format = both, and when a message comes twice."""
     for event in (*EVENTS, *EVENTS):
         assert 1 == len(hear(desk, message('class', event)))
@@ -65,18 +65,18 @@ def test_both_formats_of_one_instance_are_one_demand(desk: Desk) -> None:
 
 @pytest.mark.parametrize('event', EVENTS)
 @pytest.mark.parametrize('boot', ['plain', 'retries'])
-def test_other_failures_are_no_demand(desk: Desk, boot: str, event: str) -> None:
+def test_other_failures_are_no_demand(desk: DemandService, boot: str, event: str) -> None:
     """A flavor without functions, and a host that was found and failed."""
     assert [] == hear(desk, message(boot, event))
 
 
-def test_what_the_image_requires_counts_where_it_is_told(desk: Desk) -> None:
+def test_what_the_image_requires_counts_where_it_is_told(desk: DemandService) -> None:
     """The unversioned format holds it; Nova leaves it out of the versioned one."""
     assert [] == hear(desk, message('image', EVENTS[1]))
     assert [(INSTANCE, 'gzip', 'CUSTOM_BAREMETAL_GOLD', PROJECT)] == hear(desk, message('image', EVENTS[0]))
 
 
-def test_a_boot_that_was_bound_to_a_host_is_no_demand(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_boot_that_was_bound_to_a_host_is_no_demand(desk: DemandService, caplog: pytest.LogCaptureFixture) -> None:
     """Another machine would not help it."""
     heard = message('class', EVENTS[1])
     heard['payload']['nova_object.data']['request_spec']['nova_object.data']['force_nodes'] = 'node-7'
@@ -85,7 +85,7 @@ def test_a_boot_that_was_bound_to_a_host_is_no_demand(desk: Desk, caplog: pytest
     assert "no demand for aes: it had to be on 'node-7'" in caplog.text
 
 
-def test_what_lay_in_the_queue_for_too_long_is_no_demand(desk: Desk) -> None:
+def test_what_lay_in_the_queue_for_too_long_is_no_demand(desk: DemandService) -> None:
     """Who waits is told with the time at which his boot failed, and not when it was heard."""
     before = datetime.now(UTC) - timedelta(minutes=14)
     hear(desk, message('class', EVENTS[1]), timestamp=str(before.replace(tzinfo=None)))
@@ -112,7 +112,7 @@ def test_the_time_is_that_of_the_message(metadata: object, at: datetime) -> None
 
 
 @pytest.mark.parametrize('event', EVENTS)
-def test_what_is_not_as_nova_writes_it_is_passed_over(desk: Desk, event: str) -> None:
+def test_what_is_not_as_nova_writes_it_is_passed_over(desk: DemandService, event: str) -> None:
     """Each part of a message replaced by something else: nothing fails, and no demand is made up."""
     heard = message('class', event)
     places = [()]
@@ -134,7 +134,7 @@ def test_what_is_not_as_nova_writes_it_is_passed_over(desk: Desk, event: str) ->
                 part[place[-1]] = wrong
             found = read(event, payload)
             assert found is None or isinstance(found, Boot)
-            Ear(desk=desk).error({}, 'x', event, payload, {})
+            NovaNotificationEndpoint(desk=desk).error({}, 'x', event, payload, {})
     assert {'aes'} == {t.demand.function for t in desk.told()}
     assert {INSTANCE, 'x'} >= {t.demand.id for t in desk.told()}
 
@@ -144,7 +144,7 @@ def test_other_notifications_tell_nothing() -> None:
     assert read('compute_task.migrate_server.error', message('class', EVENTS[1])['payload']) is None
 
 
-def test_a_flood_ends_at_the_bound(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_ends_at_the_bound(desk: DemandService, caplog: pytest.LogCaptureFixture) -> None:
     """A project that boots again and again has sixteen demands, and the log says why there are no more."""
     for n in range(40):
         heard = message('class', EVENTS[1])
@@ -203,7 +203,7 @@ def test_it_is_heard_on_the_message_bus(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     'url', ['rabbit://user:geheim@[host', 'nosuch://user:geheim@host', 'geheim', 'rabbit://u:geheim@h:port/']
 )
-def test_a_wrong_url_is_told_without_its_password(desk: Desk, url: str) -> None:
+def test_a_wrong_url_is_told_without_its_password(desk: DemandService, url: str) -> None:
     """oslo.messaging puts the whole URL into its errors."""
     bus = Bus(url=url, topics=('notifications',), exchange='nova', pool='x')
     with pytest.raises(UsageError, match=r'nova_transport_url: is refused by oslo.messaging') as caught:
@@ -213,7 +213,9 @@ def test_a_wrong_url_is_told_without_its_password(desk: Desk, url: str) -> None:
 
 
 @pytest.mark.parametrize('gone', [True, False])
-def test_a_bus_that_is_given_up_is_not_said_to_be_tried_on(desk: Desk, caplog: pytest.LogCaptureFixture, gone: bool) -> None:
+def test_a_bus_that_is_given_up_is_not_said_to_be_tried_on(
+    desk: DemandService, caplog: pytest.LogCaptureFixture, gone: bool
+) -> None:
     """One that only does not answer yet is."""
     bus = Bus(url='fake:/nobody', topics=('notifications',), exchange='nova', pool='x')
     listener = Listener(conf(), bus, desk)

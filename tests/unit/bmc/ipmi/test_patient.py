@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.bmc.ipmi.command import CommandReply
-from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, Patient
+from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry, RetryingCommands
 
 
 class Controller:
@@ -44,7 +44,7 @@ class Time:
 def test_a_controller_that_was_busy_is_asked_the_same_again(code):
     """With pauses that double, up to a second."""
     controller, time = Controller(*[code] * 6, 0), Time()
-    patient = Patient(controller, time.patience())
+    patient = RetryingCommands(controller, time.patience())
     assert ('host', 40) == (patient.label, patient.longest)
     assert CommandReply(0, b'x') == patient(6, 1, b'x', lun=2, within=timedelta(seconds=3))
     assert [(6, 1, b'x', 2, False, timedelta(seconds=3))] * 7 == controller.asked
@@ -57,7 +57,7 @@ def test_a_controller_that_was_busy_is_asked_the_same_again(code):
 def test_nothing_else_is_asked_again(code, once):
     """Neither what is to be sent once, nor what was answered otherwise."""
     controller, time = Controller(code), Time()
-    assert code == Patient(controller, time.patience())(6, 1, once=once).code
+    assert code == RetryingCommands(controller, time.patience())(6, 1, once=once).code
     assert (1, []) == (len(controller.asked), time.slept)
 
 
@@ -66,9 +66,9 @@ def test_all_who_read_in_one_look_have_one_patience():
     time = Time()
     patience = time.patience(3)
     one, other = Controller(0xC0), Controller(0xC0)
-    assert 0xC0 == Patient(one, patience)(6, 1).code
+    assert 0xC0 == RetryingCommands(one, patience)(6, 1).code
     assert 3.0 == pytest.approx(time.now)
-    assert 0xC0 == Patient(other, patience)(6, 1).code
+    assert 0xC0 == RetryingCommands(other, patience)(6, 1).code
     assert (3.0, 1) == (pytest.approx(time.now), len(other.asked))
     assert patience.left <= 0
 
@@ -76,5 +76,5 @@ def test_all_who_read_in_one_look_have_one_patience():
 def test_a_clock_that_stands_still_does_not_make_it_wait_for_ever():
     """Each pause counts at least a little."""
     controller = Controller(0xC0)
-    Patient(controller, NodeBusyRetry(timedelta(seconds=0.01), clock=lambda: 0.0, sleep=lambda _: None))(6, 1)
+    RetryingCommands(controller, NodeBusyRetry(timedelta(seconds=0.01), clock=lambda: 0.0, sleep=lambda _: None))(6, 1)
     assert 11 == len(controller.asked)

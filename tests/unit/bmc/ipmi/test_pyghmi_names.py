@@ -64,7 +64,7 @@ TODO = (
 
 def wrong(theirs: str) -> list[str]:
     """What a source of pyghmi's session has not got, or has besides, of what our code rests on."""
-    ours, there = inherited.members(inspect.getsource(rmcp), 'Codec'), inherited.members(theirs, 'Session')
+    ours, there = inherited.members(inspect.getsource(rmcp), 'PacketCodec'), inherited.members(theirs, 'Session')
     run = inherited.reached(ours, there)
     used = set().union(*(there.uses[name] for name in run))
     words = {node.value for node in ast.walk(ast.parse(theirs)) if isinstance(node, ast.Constant)}
