@@ -23,6 +23,14 @@ PERIODICS = ('turn_jobs', 'recover_jobs', 'watch_nodes', 'keep_vocabulary', 'tel
 class TestBothTypes(IpmiCase):
     """Two nodes of each, whose jobs are not of this test."""
 
+    def _configure(self) -> None:
+        """With a hardware type of Ironic's own, too: a node may be moved to it while our key is in it."""
+        super()._configure()
+        self.config(enabled_hardware_types=[TYPE, IPMI, 'fake-hardware'])
+        self.config(
+            enabled_power_interfaces=[TYPE, IPMI, 'fake'], enabled_management_interfaces=['redfish', 'ipmitool', 'noop', 'fake']
+        )
+
     def setUp(self) -> None:
         super().setUp()
         self.nodes = [self.waiting(n, driver) for n, driver in enumerate((TYPE, IPMI, TYPE, IPMI))]
@@ -58,7 +66,8 @@ class TestBothTypes(IpmiCase):
     def test_each_node_is_turned_and_looked_after_once_in_a_round(self) -> None:
         """Whichever interface's periodic comes first. One that was given another interface is none of ours any more."""
         other = self.waiting(4, IPMI)
-        other.firmware_interface = 'no-firmware'
+        other.driver, other.power_interface = 'fake-hardware', 'fake'
+        other.firmware_interface, other.inspect_interface, other.management_interface = 'no-firmware', 'no-inspect', 'fake'
         other.save()
         names = sorted(node.name for node in self.nodes)
         turned: list[str] = []
@@ -84,7 +93,7 @@ class TestBothTypes(IpmiCase):
             node.driver_internal_info = {}
             node.save()
 
-        def look(task: Any, rounds: watch.Rounds, due: Any) -> None:
+        def look(task: Any, rounds: watch.WatchRounds, due: Any) -> None:
             seen.append(task.node.name)
             rounds.last[task.node.uuid] = rounds.first[task.node.uuid] = due
 

@@ -153,6 +153,17 @@ class TestAbort(JobCase):
         for words in ('was interrupted; all locks are engaged again', 'is quarantined', 'The host is powered off'):
             assert words in self.node.maintenance_reason
 
+    def test_a_host_that_stayed_off_is_not_started_after_a_write_that_was_cut_off(self) -> None:
+        """Nobody has seen how the write ended, so the card is quarantined, though the job owes the host its power."""
+        self.serve(UPDATE)
+        self.until_writing()
+        self.lose_the_step()
+        self.machine.reset_log()
+        assert states.ACTIVE == self.settle()
+        assert len(self.node_state.quarantined) == 1
+        assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        assert not any("'On'" in str(entry) for entry in self.machine.log())
+
     def test_a_job_that_was_cut_off_before_it_wrote_leaves_no_card_in_doubt(self) -> None:
         """Locks were open, and the host was off all the time: locks are engaged, and the host is as unlocking leaves it."""
         self.serve_until_open()

@@ -232,7 +232,7 @@ class TestShared(WatchCase):
         bmc = mock.Mock()
         bmc.writer.return_value.session = 'ours'
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            one = watch._Round(task, node_state.load(task.node), watch.Rounds(), self.at)
+            one = watch._Round(task, node_state.load(task.node), watch.WatchRounds(), self.at)
             one._tools = mock.Mock(mechanisms=(mechanism,))
             with mock.patch.object(watch, 'sessions') as opened:
                 opened.return_value.__enter__.return_value = {'host': bmc}

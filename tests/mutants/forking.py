@@ -80,7 +80,7 @@ def _run(folder: str, first: list[str], arguments: list[str], printed: int) -> N
         os.dup2(printed, 2)
         os.chdir(folder)
         sys.path[:0] = [folder, *first]
-        os.environ['PYTHONPATH'] = os.pathsep.join(first)
+        os.environ['PYTHONPATH'] = os.pathsep.join([str(folder), *first])
         import pytest
 
         code = int(pytest.main(arguments))

@@ -496,13 +496,6 @@ GUARDS = (
         tests='tests/unit/execution/test_restore.py::test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again',
     ),
     Guard(
-        name='give the host back after a cut-off write',
-        file='interfaces/baremetal_acc_ironic/periodics/recovery.py',
-        guard='    if marked.quarantined:\n',
-        gone='    if False:\n',
-        tests='tests/ironic/test_jobs.py::TestAbort::test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back',
-    ),
-    Guard(
         name='perform before the intent is stored',
         file=f'{RUN}/__init__.py',
         guard='        job = custody_feed.after_writes(planned, job, now)\n        tools.save(job)\n',
@@ -687,9 +680,9 @@ GUARDS = (
     Guard(
         name='leave on offer what has failed',
         file=ADVANCE,
-        guard='            return False  # a device whose write failed must',
+        guard='            return False  # a device whose write failed must not stay available in placement',
         gone='            return True',
-        tests='tests/unit/execution/test_tick.py',
+        tests='tests/unit/planning/test_job_transitions.py',
     ),
     Guard(
         name='skip the digest check before the push',

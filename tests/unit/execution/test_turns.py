@@ -11,6 +11,7 @@ from baremetal_acc.errors import ImageMissing
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Wait
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.planning import interference
 from tests.unit.execution.world import PATIENCE, Card, World
 from tests.unit.planning import values as v
 
@@ -162,6 +163,24 @@ def test_a_host_that_wakes_ends_the_upload():
     job, _ = machine.turn(job)
     assert [InterferenceKind.HOST_ON] == [one.kind for one in job.interferences]
     assert [] == images(machine)
+
+
+def test_a_host_that_wakes_after_the_turn_has_read_its_power_gets_no_further_piece_written(monkeypatch):
+    """The power is read again right before each piece."""
+    machine = world()
+    job = up_to(machine, machine.job(hold=True, timeout=DAY), 33)
+    arrived = [card.arrived for card in machine.cards]
+    running = interference.running
+
+    def wakes_then(*asked):
+        found = running(*asked)
+        machine.power_on(HOST)
+        return found
+
+    monkeypatch.setattr(interference, 'running', wakes_then)
+    job, _ = machine.turn(job)
+    assert ([1], [1]) == (arrived, [card.arrived for card in machine.cards])
+    assert 'the host was powered off, and is on now' in ' '.join(job.reasons).lower()
 
 
 def test_a_host_that_nobody_can_ask_about_is_no_host_that_is_off():
