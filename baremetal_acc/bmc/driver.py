@@ -71,7 +71,8 @@ class BmcAddress:
     :ivar verify_ca: True (the system's trust roots), the path of a CA bundle, or False (no verification, chosen by the
         operator).
     :ivar system: URI or Id of the ComputerSystem that is the target; None when the BMC has only one.
-    :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
+    :ivar timeout: for one answer. Real BMCs take up to 23 s for some
+        (doc/source/reference/redfish_notes.rst, "Answer times and $expand").
     :ivar budget: for one whole inspection.
     :ivar concurrency: maximum number of parallel requests.
     :ivar parallel_updates: how many updates the BMC takes at once, set by the operator; None uses what is known of the BMC.

@@ -103,7 +103,7 @@ class Quirks:
     def item_id_ends_with_device_id(self) -> bool:
         """Whether the Id of a firmware item ends with two underscores and the Id of the device's resource, without RelatedItem.
 
-        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recordings/dell/r750-h100-bluefield2): all 29 items, for example
+        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recording dell/r750-h100-bluefield2): all 29 items, for example
         ``Installed-0-24.40.10.00__NIC.Slot.5-1``.
         """
         return self._made_by('dell')
@@ -112,7 +112,7 @@ class Quirks:
         """Whether firmware items with an Id Current-... or Previous-... repeat a component; Installed-... is the running
         version.
 
-        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recordings/dell/r750-h100-bluefield2).
+        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recording dell/r750-h100-bluefield2).
         """
         return self._made_by('dell')
 
@@ -141,7 +141,7 @@ class Quirks:
         """Path of the property of a firmware item that names the slot of its device, as Location of the device's extension
         does.
 
-        Seen: HPE DL380a Gen11, iLO 6 1.66 (recordings/hpe/dl380a-gen11-2xh100nvl): ``PCI-E Slot 14``; there is no RelatedItem.
+        Seen: HPE DL380a Gen11, iLO 6 1.66 (recording hpe/dl380a-gen11-2xh100nvl): ``PCI-E Slot 14``; there is no RelatedItem.
         """
         return ('Oem', 'Hpe', 'DeviceContext') if self._made_by('hpe') else None
 

@@ -272,5 +272,5 @@ def systems(reader: Reader, top: str) -> Iterator[FoundSetting]:
 def _listed(reader: Reader, top: str, name: str) -> Iterator[FoundSetting]:
     root = read(reader, top)
     link = MISSING if root is None or root.document is None else value_at(root.document.body, name, '@odata.id')
-    # Some BMCs show a root without links until they are reset (facts/redfish.md, section 8).
+    # Some BMCs show a root without links until they are reset (NVIDIA/nv-redfish bmc_quirks.rs).
     yield from members(reader, link if link is not MISSING else f'{top}/{name}')

@@ -13,7 +13,7 @@ What it cannot prove: that commands of the vendor that the BMC does not let be c
 own way to a card.
 What it was tried on: the emulator, with a Linux guest under QEMU as the host; no hardware.
 
-Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21).
+Source: IPMI 2.0 revision 1.1, chapter 21; doc/source/reference/ipmi_notes.rst, "Commands to disable for the host".
 """
 
 from collections.abc import Iterable, Iterator

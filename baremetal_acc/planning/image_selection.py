@@ -33,7 +33,7 @@ def same_version(one: str | None, other: str | None) -> bool:
 
     An unknown version equals no version, not even another unknown one.
 
-    Source: facts/redfish.md, section 7, no. 7; recordings.
+    Source: recording nvidia/gh200; doc/source/reference/redfish_notes.rst, "What real trees show".
     """
     return one is not None and other is not None and _plain(one) == _plain(other) != ''
 

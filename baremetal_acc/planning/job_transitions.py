@@ -55,7 +55,8 @@ class RetryLimits:
     :ivar settle: a device may take this long to report the version after its task has ended.
     :ivar reset: a System may take this long to come back.
     :ivar stall: a task may claim to run this long without progress; then the device is read instead. The slowest known write
-        takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task reports progress meanwhile.
+        takes 40 minutes (Intel FPGA PAC N3000: openshift/openshift-docs#32785), and nobody knows whether its task reports
+        progress meanwhile.
     :ivar claims: an instance may take this long to release what it has claimed.
     :ivar person: a person may take this long to do by hand what no BMC can.
     :ivar blind: a host that was read off at both ends of this interval has not run code of its own in between: no machine that

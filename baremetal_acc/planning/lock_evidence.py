@@ -123,8 +123,8 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
     """Return the error that the BMC reports next to a resource or one of its properties; None if it reports none.
 
     The error is a message whose severity is not OK: the BMC answered, and part of the answer is wrong. Some code takes a value
-    that it could not read for closed (facts/redfish.md, section 6.1). The message may be next to the property, in any object
-    that contains the property, or next to such an object.
+    that it could not read for closed (NVIDIA/bmcweb in_band.hpp). The message may be next to the property, in any object that
+    contains the property, or next to such an object.
 
     :param field: the property, a path of names and positions joined with ``/``. What follows the property itself, to
         distinguish places that the property represents, leads to nothing.

@@ -110,7 +110,7 @@ def _one_product(a: Accelerator, b: Accelerator) -> bool:
     """Whether both have the same part number: then their UUIDs may be those of two resources of one card.
 
     A DPU's own BMC gives the UUID of its System, the host's BMC that of its network function (a UUID that holds a MAC was seen:
-    recordings/lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
+    recording lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
     """
     return _fold(a.part_number) == _fold(b.part_number) != ''
 

@@ -4,9 +4,9 @@
 
 If a rule lists the functions that its cards' slots can be given for a tenant (``takes``), only these are allowed.
 
-Firmware belongs to the operator, and so does every lock (DESIGN, rule 7). A lock of a card that the plan programs may be
-released, because the same job engages it again; the release of any other card's lock is refused. So is the release of a lock of
-a whole machine: while it is open, every device of the machine is open, whichever device a plan names.
+Firmware belongs to the operator, and so does every lock. A lock of a card that the plan programs may be released, because the
+same job engages it again; the release of any other card's lock is refused. So is the release of a lock of a whole machine:
+while it is open, every device of the machine is open, whichever device a plan names.
 """
 
 from collections.abc import Iterator

@@ -71,7 +71,8 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
     def _surroundings(self, emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._start_machine = emulated_machine
         self._folder = tmp_path
-        # Ironic's own Redfish code hashes the password 600000 times for every look-up of a session (facts/ironic.md, 11).
+        # Ironic's own Redfish code hashes the password 600000 times for every look-up of a session (ironic 39.0.0,
+        # drivers/modules/redfish/utils.py, SessionCache).
         slow = hashlib.pbkdf2_hmac
         monkeypatch.setattr(
             redfish_utils.hashlib, 'pbkdf2_hmac', lambda name, password, salt, _rounds: slow(name, password, salt, 1)

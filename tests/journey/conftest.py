@@ -335,7 +335,7 @@ def enrol_node(services: Services, machine: Any, resource_class: str, *, root: b
         'deploy_interface': 'noop',
         'boot_interface': 'fake',
         'network_interface': 'noop',
-        # Each of its looks costs 0.4 s of a processor (facts/ironic.md, section 11).
+        # Each of its looks costs 0.4 s of a processor (ironic 39.0.0, drivers/modules/redfish/utils.py, SessionCache: PBKDF2).
         'management_interface': 'noop',
         'bios_interface': 'no-bios',
         'driver_info': info,

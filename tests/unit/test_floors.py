@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports point down the floors, and libraries, vendors' names, option reads and status codes stay in their packages.
 
-The table of floors is DESIGN's. Imports inside functions and under TYPE_CHECKING count like all others, and so do
-``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.
+The floors are those of doc/source/contributor/developing.rst. Imports inside functions and under TYPE_CHECKING count like all
+others, and so do ``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.
 """
 
 import ast
@@ -490,5 +490,5 @@ def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
     ],
 )
 def test_what_the_house_allows_passes(module: str, source: str) -> None:
-    """The checker does not refuse what DESIGN allows."""
+    """The checker does not refuse what the floors allow."""
     assert [] == violations(module, source)

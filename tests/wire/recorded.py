@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Look at a tree that a FakeBmc serves, and compare what was found with its expected.yaml, by recordings/compare.py."""
+"""Read a tree that a FakeBmc serves, and compare the inventory with its expected.yaml, by the compare.py of the recordings."""
 
 import importlib.util
 import json

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client sends a request to the BMC at most as often as it may, and answers stay within bounds.
 
-The defects that this avoids were measured on sushy's own connector: facts/redfish.md, section 4.2.
+The defects that this avoids were measured on sushy's own connector: doc/source/reference/redfish_notes.rst, "sushy's connector
+and task monitor".
 """
 
 import base64

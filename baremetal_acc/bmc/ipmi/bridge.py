@@ -13,8 +13,8 @@ The nearer controller gets the whole message by Send Message, with tracking of t
 
 Two levels of bridging are a bridge over a bridge. The answer then has to come in the first or the third way.
 
-Source: IPMI 2.0 revision 1.1, sections 6.13, 22.6 (Get Message), 22.7 (Send Message); IPMB 1.0, section 2.11; facts/ipmi.md,
-section 4.
+Source: IPMI 2.0 revision 1.1, sections 6.13, 22.6 (Get Message), 22.7 (Send Message); IPMB 1.0, section 2.11;
+doc/source/reference/ipmi_notes.rst, "Cards: locators, FRUs and bridging".
 """
 
 import itertools

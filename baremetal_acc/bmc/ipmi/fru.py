@@ -6,7 +6,7 @@
 reported as faults, and their data is not used.
 
 Source: Platform Management FRU Information Storage Definition 1.0 revision 1.3 (sections 8, 10 to 13, 16); IPMI 2.0 revision
-1.1, section 34; AMC.0 R2.0, tables 3-10 and 3-16 to 3-19 by way of public implementations (facts/ipmi.md, section 4).
+1.1, section 34; AMC.0 R2.0, tables 3-10 and 3-16 to 3-19 as ipmitool reads them (lib/ipmi_ekanalyzer.c).
 """
 
 import struct

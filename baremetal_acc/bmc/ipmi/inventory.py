@@ -222,8 +222,8 @@ def _assigned(
 def unseen(targets: Iterable[InventoryTarget], bmc: BmcName) -> Iterator[Ref]:
     """Components that do not show which activated firmware waits for a payload cold reset.
 
-    HPM.1 has no query for it: the deferred version is the one that has *not* been activated. Source: facts/ipmi.md, section 3
-    (PICMG HPM.1 R1.0, Get Component Properties, general properties, bit 5).
+    HPM.1 has no query for it: the deferred version is the one that has *not* been activated. Source: PICMG HPM.1
+    R1.0, section 3, Get Component Properties, general properties, bit 5.
     """
     for target in targets:
         for one in target.components:

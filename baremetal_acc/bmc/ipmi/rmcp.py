@@ -19,7 +19,8 @@ What pyghmi does wrong, and what is done here instead:
 * It returns texts as errors, prints, and keeps passwords as ``str``. Here passwords are bytes, and errors are those of
   :mod:`baremetal_acc.errors`.
 
-Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20; facts/ipmi.md, section 5.
+Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20;
+doc/source/reference/ipmi_notes.rst, "Sessions of pyghmi".
 """
 
 import hashlib

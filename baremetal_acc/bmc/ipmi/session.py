@@ -6,7 +6,8 @@ A session has a socket that is connected to its BMC, and reads it in the calling
 :mod:`baremetal_acc.wait`). No command is carried over into another session, and a command that may be sent only once is sent
 only once. Send Message is a command like any other, whose second answer is waited for.
 
-Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13 and 22.13 to 22.20; facts/ipmi.md, section 5.
+Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13 and 22.13 to 22.20;
+doc/source/reference/ipmi_notes.rst, "Sessions of pyghmi".
 """
 
 import itertools

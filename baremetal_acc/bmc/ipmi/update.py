@@ -11,7 +11,7 @@ reading; that the expected version runs is checked by the caller.
 All checks of the image come before the first command that changes anything. An upload that failed has activated nothing, but
 may have erased the stored image; such a component is never reported as untouched.
 
-Source: facts/ipmi.md, section 3.
+Source: PICMG HPM.1 R1.0, section 3; HPM.2 R1.0, section 3; doc/source/reference/ipmi_notes.rst, "Upload by HPM.1".
 """
 
 import logging
@@ -138,7 +138,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | N
     second rollback would undo the first.
 
     :raises BmcBusy: the controller is doing something else, or is away; before the next attempt its state is read again.
-    :raises BmcError: as by :func:`hpm.activate`.
+    :raises BmcError: as by :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`.
     """
     command = commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE
     done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'

@@ -3,10 +3,10 @@
 """HTTP client for one Redfish service: sends a request with its login, and turns the answer's status into a result or an error.
 
 sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after a 412
-(facts/redfish.md, section 4.2). This client keeps connections and one TLS context, sends a write exactly once, retries reads
-within bounds, follows no link or redirect off the BMC's origin, limits the size of answers, and raises only errors of
-:mod:`baremetal_acc.errors`. sushy's resources can use it as their connector. All requests, image uploads included, use one
-:mod:`baremetal_acc.http.transport`.
+(sushy 5.14.0, connector.py; doc/source/reference/redfish_notes.rst, "sushy's connector and task monitor"). This client keeps
+connections and one TLS context, sends a write exactly once, retries reads within bounds, follows no link or redirect off the
+BMC's origin, limits the size of answers, and raises only errors of :mod:`baremetal_acc.errors`. sushy's resources can use it as
+their connector. All requests, image uploads included, use one :mod:`baremetal_acc.http.transport`.
 """
 
 import base64
@@ -63,7 +63,10 @@ PUSH_TIMEOUT = 600.0
 """Seconds to wait for the answer to a pushed image: a BMC may check all of it before it answers."""
 
 LATE = 30.0
-"""Seconds for an answer after the caller's deadline has passed: real BMCs take up to 23 s (facts/redfish.md, section 5)."""
+"""Seconds for an answer after the caller's deadline has passed: real BMCs take up to 23 s.
+
+Source: doc/source/reference/redfish_notes.rst, "Answer times and $expand".
+"""
 
 SILENT = 5.0
 """Seconds for an answer once the deadline has passed, if the last request for the same path timed out."""

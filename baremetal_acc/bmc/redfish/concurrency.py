@@ -76,7 +76,7 @@ class Expansion:
     how much. A plain request that is sent after an expanded one has waited in the same queue, so that a BMC which answers one
     request after the other is not mistaken for one that is slow at expanding. A chance delay affects one answer: the cheapest
     time per member counts. Expanding is slower when one member costs more than a plain read, divided by the number of
-    concurrent requests (facts/performance.md, section 1).
+    concurrent requests; ``make bench`` measures that (doc/source/reference/performance.rst, ``costly``).
 
     :ivar plain: seconds of the latest plain answers.
     :ivar beyond: seconds and number of members of the latest expanded answers.

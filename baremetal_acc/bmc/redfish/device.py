@@ -3,7 +3,7 @@
 """One physical accelerator card as the sum of its Redfish resources: kind, vendor, model, serial number, PCI ids, health.
 
 A card may be shown as Processor, PCIeDevice with PCIeFunctions, NetworkAdapter, GraphicsController, Chassis, ComputerSystem and
-Manager; each resource has some of its properties. :mod:`.join` decides which resources are one device.
+Manager; each resource has some of its properties. :mod:`.device_correlation` decides which resources are one device.
 """
 
 import re

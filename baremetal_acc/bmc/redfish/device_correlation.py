@@ -285,7 +285,7 @@ def _carries(tree: DiscoveredTree, chassis: str, inside: Iterable[str]) -> bool:
     """Whether a chassis is not the card but what it is plugged into, such as a riser.
 
     A chassis whose serial number differs from that of the processor or PCIeDevice in it is another device. A network adapter
-    may have another one than its card (recordings/dmtf/smartnic).
+    may have another one than its card (recording dmtf/smartnic).
     """
     view = tree.chassis[chassis]
     own = serial_of(view)

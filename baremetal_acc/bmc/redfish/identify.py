@@ -102,7 +102,7 @@ def _mention(device: Device, walk: Discovery) -> None:
 def _is_baseboard(device: Device, tree: DiscoveredTree) -> bool:
     """Whether an FPGA manages the baseboard: it shows no model, number or ids, and nothing to program.
 
-    The standard has no word for it. Seen: recordings/nvidia/gh200, FPGA_0, whose FPGA object has FpgaType alone.
+    The standard has no word for it. Seen: recording nvidia/gh200, FPGA_0, whose FPGA object has FpgaType alone.
     """
     if device.kind is not Kind.FPGA or not device.processors or device.adapters or any(i.vendor_id for i in device.ids):
         return False

@@ -8,9 +8,10 @@ root of trust that offers the action and returns no measurements, and one that c
 
 Seen on real BMCs: a TargetComponentURI that is the root of trust, where only ComponentsProtected names the device; an action
 URI without the prefix of the schema; members that are listed and do not exist; answers by a Task whose Payload.HttpHeaders then
-holds the Location of the result (facts/redfish.md, section 3.4).
+holds the Location of the result.
 
-Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; Certificate; DSP0266, asynchronous operations.
+Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; Certificate; DSP0266, asynchronous operations;
+doc/source/reference/redfish_notes.rst, "Signed measurements".
 """
 
 import base64

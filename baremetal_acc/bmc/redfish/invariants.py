@@ -28,7 +28,7 @@ _DEVICE_LISTS = frozenset({'PCIeDevices', 'PCIeFunctions', 'Processors', 'Networ
 
 
 _ITEM_LISTS = frozenset({'FirmwareInventory', 'SoftwareInventory'})
-"""Collections in which a real BMC lists, and counts, a member twice. Seen: recordings/nvidia/gh200."""
+"""Collections in which a real BMC lists, and counts, a member twice. Seen: recording nvidia/gh200."""
 
 _IMAGES = ('ActiveSoftwareImage', 'SoftwareImages')
 """Links to software images. Source: DSP8010 2025.4: Manager, NetworkAdapter.Controllers."""

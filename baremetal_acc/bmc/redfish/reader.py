@@ -3,7 +3,7 @@
 """Reader of Redfish resources for one inventory: each URI at most once, several at a time, by ``$expand`` where faster.
 
 It follows the pages of collections, keeps expanded members as read, and sends its requests through a work queue
-(:mod:`.agenda`). Limits: 8 MiB and 400,000 values for an answer, four times that for an inventory, 2,000 members of a
+(:mod:`.work_queue`). Limits: 8 MiB and 400,000 values for an answer, four times that for an inventory, 2,000 members of a
 collection, 5,000 resources, and the time budget of the BMC's address.
 """
 
@@ -48,7 +48,8 @@ MAX_ALL_VALUES = 1_600_000
 UNCHANGED = frozenset({'PCIeFunction', 'NetworkInterface'})
 """Types without locks, versions or states, for which the ETag of the last inventory over this connection is sent.
 
-All other types are read in full each time, whatever their ETags: many share one (facts/redfish.md, section 7).
+All other types are read in full each time, whatever their ETags: many share one
+(doc/source/reference/redfish_notes.rst, "Answer times and $expand").
 """
 
 KEPT = frozenset({'NetworkInterface', 'NetworkInterfaceCollection'})
@@ -662,7 +663,7 @@ class RedfishReader:
         A member whose URI is outside the collection is not kept either, so that one collection cannot speak for another.
 
         Source: DSP0266, sections "Common resource properties" and "Use of the $expand query parameter"; seen broken on real
-        BMCs (facts/redfish.md, section 5).
+        BMCs (NVIDIA/nv-redfish bmc_quirks.rs, expand_is_not_working_properly).
         """
         place = self._place_in(collection, member)
         if place is not None:

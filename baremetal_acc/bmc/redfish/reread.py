@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a few Redfish resources again with as few requests as possible, by ``$expand`` where the BMC supports it.
 
-No ETag is sent: on real BMCs many resources share one ETag, so that 304 would prove nothing (facts/redfish.md, section 7).
+No ETag is sent: on real BMCs many resources share one ETag, so that 304 would prove nothing
+(doc/source/reference/redfish_notes.rst, "Answer times and $expand").
 """
 
 from collections.abc import Iterable, Mapping

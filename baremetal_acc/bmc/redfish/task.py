@@ -3,7 +3,7 @@
 """Read a Redfish Task, Job or task monitor: whether the operation is running, how it ended, or that the BMC no longer has it.
 
 Each is recognised by the content of the answer, never by the spelling of its URI. sushy's task monitor is not used, as it takes
-the answer 200 to a GET of a Task for the end of the task (facts/redfish.md, section 4.2).
+the answer 200 to a GET of a Task for the end of the task (sushy 5.14.0, taskmonitor.py, from_response).
 
 Source: DSP8010 2025.4, Task v1_7_4 and Job v1_2_4; DSP0266, section "Asynchronous operations".
 """

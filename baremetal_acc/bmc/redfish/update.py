@@ -3,12 +3,12 @@
 """Send a firmware image to a BMC's UpdateService: one request, with its Targets and its OperationApplyTime.
 
 The image is sent by a multipart push; where the BMC has no MultipartHttpPushUri, by HttpPushUri if its targets can be named
-(:mod:`.http_push`). Otherwise, where the operator allows it, the BMC pulls our checked copy (:mod:`.serve`) by SimpleUpdate,
-which can name targets too.
+(:mod:`.http_push`). Otherwise, where the operator allows it, the BMC pulls our checked copy (:mod:`.image_server`) by
+SimpleUpdate, which can name targets too.
 
 Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request without
 Targets updates everything that the image fits, so only bundles are sent so; bmcweb refuses a request with two Targets
-(facts/redfish.md, sections 3.1, 8).
+(openbmc/bmcweb update_service.hpp; doc/source/reference/redfish_notes.rst, "Firmware updates").
 """
 
 import logging
@@ -132,7 +132,8 @@ def forces(view: ResourceView) -> bool:
     """Whether the service takes ForceUpdate: its schema version has it, or HttpPushUriOptions shows it.
 
     Source: DSP8010 2025.4, UpdateService v1_11, SimpleUpdate and UpdateParameters, ForceUpdate. BMCs that show
-    HttpPushUriOptions.ForceUpdate with an earlier schema take it, too (facts/redfish.md, point 11).
+    HttpPushUriOptions.ForceUpdate with an earlier schema take it, too
+    (doc/source/reference/redfish_notes.rst, "Firmware updates").
     """
     kind = view.body.get('@odata.type')
     version = _SCHEMA.fullmatch(kind) if isinstance(kind, str) else None

@@ -46,7 +46,7 @@ BASEBOARD_MODEL = 'hgx-baseboard'
 BASEBOARD_BMC_VERSION = 'HGX-22.10-1'
 # The width of the version field that GH200 shows: "96.00.A6.00.01  ".
 VERSION_WIDTH = 16
-# Equal on every card: a constant of the product, not an identity (recordings/nvidia/gh200/README.md).
+# Equal on every card: a constant of the product, not an identity (recording nvidia/gh200).
 EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
 EROT_SKU = '0x4A353681'
 

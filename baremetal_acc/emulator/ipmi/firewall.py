@@ -10,7 +10,8 @@ Faults of the machine: ``lock-ignored`` (a bit of Set Command Enables stays as i
 as disabled and is executed) and ``lock-lost-on-bmc-reset``; their ``method`` is ``06/60`` or ``06/61``, and ``uri`` the
 command, such as ``2C/31``.
 
-Source: IPMI 2.0 revision 1.1, section 21; the layouts are those of facts/ipmi.md, section 2.2.
+Source: IPMI 2.0 revision 1.1, chapter 21, in the layouts of doc/source/reference/ipmi_notes.rst, "Commands of the firmware
+firewall".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,10 +6,10 @@ A written image goes into a component of the machine, which Redfish shows too. A
 Firmware; a component with deferred activation keeps it over a restart of the controller. Actions that take time are answered
 with 80h, and Get Upgrade Status reports their progress; all times come from the clock of the machine.
 
-Where facts/ipmi.md, section 3, leaves the behaviour of a controller open, this one is strict: a command out of turn is refused.
-Deviations of real controllers are habits, fields of :class:`Ability`; :data:`HABITS` names each.
+Where HPM.1 leaves the behaviour of a controller open, this one is strict: a command out of turn is refused. Deviations of real
+controllers are habits, fields of :class:`Ability`; :data:`HABITS` names each.
 
-Source: PICMG HPM.1 R1.0, section 3; PICMG HPM.2 R1.0, section 3.
+Source: PICMG HPM.1 R1.0, section 3; PICMG HPM.2 R1.0, section 3; doc/source/reference/ipmi_notes.rst, "Commands of HPM.1".
 """
 
 import itertools

@@ -8,7 +8,8 @@ restricts it.
 On the wire: A0h ends a message, A1h a command, AAh escapes these three, which follow with bit 4 set. A message is sequence
 number, NetFn and LUN, command, data, and a checksum over all; the answer has the same sequence number, and a completion code.
 
-Source: OpenIPMI, lanserv, the "VM" codec; QEMU, hw/ipmi/ipmi_bmc_extern.c; facts/ipmi.md, section 2.6.
+Source: OpenIPMI, lanserv, the "VM" codec; QEMU, hw/ipmi/ipmi_bmc_extern.c;
+doc/source/reference/ipmi_notes.rst, "The system interface of a QEMU guest".
 """
 
 import asyncio

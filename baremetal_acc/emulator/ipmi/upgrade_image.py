@@ -5,7 +5,7 @@
 The uploaded data is an image of :mod:`baremetal_acc.emulator.image`. The emulated controller checks that image and never sees
 the HPM.1 file around it.
 
-Source: PICMG HPM.1 R1.0, section 4; the layout is that of facts/ipmi.md, section 3.
+Source: PICMG HPM.1 R1.0, section 4; doc/source/reference/ipmi_notes.rst, "The HPM.1 upgrade image".
 """
 
 import hashlib

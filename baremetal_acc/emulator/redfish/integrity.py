@@ -4,7 +4,7 @@
 
 The target of each resource is the root of trust, and the component that it protects is the device, as on GH200.
 
-Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Certificate v1_9; recordings/nvidia/gh200/README.md.
+Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Certificate v1_9; recording nvidia/gh200.
 """
 
 import base64

@@ -13,7 +13,7 @@ What it cannot prove: that the BIOS has applied it to the BMC: the Bios resource
 What it was tried on: the emulator; no hardware and no recording. The client that it was learnt from calls its own check not
 correct.
 
-Source: NVIDIA/libredfish nvidia_viking.rs:1167-1190 (facts/redfish.md, section 6.2); DSP8010 2025.4, Bios, Settings v1_4_0.
+Source: NVIDIA/libredfish nvidia_viking.rs, enable_lockdown; DSP8010 2025.4, Bios, Settings v1_4_0.
 """
 
 from collections.abc import Iterator

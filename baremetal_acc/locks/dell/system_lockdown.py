@@ -15,7 +15,7 @@ What it cannot prove: that a write by the host fails; a pending job may still ch
 Licence: iDRAC Enterprise or Datacenter; without it the iDRAC refuses the attribute.
 What it was tried on: the recording dell/r750-h100-bluefield2 and the emulator; no hardware.
 
-Source: NVIDIA/libredfish dell.rs:1368-1411 (facts/redfish.md, section 6.2); Dell, iDRAC9 user's guide, System Lockdown mode.
+Source: NVIDIA/libredfish dell.rs, enable_bmc_lockdown; Dell, iDRAC9 user's guide, System Lockdown mode.
 """
 
 from baremetal_acc.bmc.driver import Lead

@@ -11,7 +11,7 @@ How an update behaves: ours comes over the iLO's network and is not blocked.
 What it cannot prove: that nobody on the host has an account of the iLO.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 
-Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication; facts/redfish.md, section 6.2.
+Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication.
 """
 
 from baremetal_acc.bmc.driver import Lead

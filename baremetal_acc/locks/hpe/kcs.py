@@ -11,7 +11,8 @@ How an update behaves: ours comes over the iLO's network and is not blocked.
 What it cannot prove: that the iLO answers nothing on the interface.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 
-Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock writes false, too, so it is no guide for releasing.
+Source: NVIDIA/libredfish hpe.rs, enable_bmc_lockdown2. Its unlock, disable_bmc_lockdown2, writes false too, so it is no guide
+for releasing.
 """
 
 from baremetal_acc.bmc.driver import Lead

@@ -10,7 +10,7 @@ How an update behaves: ours comes over the XCC's network and is not blocked.
 What it cannot prove: that the XCC answers nothing on the interface.
 What it was tried on: the recording lenovo/sr670v2-8xl40-bluefield2 (closed) and the emulator; no hardware.
 
-Source: NVIDIA/libredfish lenovo.rs:1121-1143 (facts/redfish.md, section 6.2).
+Source: NVIDIA/libredfish lenovo.rs, enable_lockdown.
 """
 
 from baremetal_acc.bmc.driver import Lead

@@ -8,8 +8,8 @@ interface to the host. Which of two is in effect when one says open and another 
 nothing. HostRshim is no fourth setting but a way in of its own, a console port by which the host writes whole images: whatever
 closes the rest, HostRshim has to be closed too.
 
-Source: facts/redfish.md, section 6.1; NVIDIA BlueField BMC Software 25.01 and 26.01, NIC Subsystem Management; CSDL
-NvidiaHostPrivilegeConfig v1_0_0; recording nvidia/bluefield3.
+Source: NVIDIA BlueField BMC Software 25.01 and 26.01, NIC Subsystem Management; CSDL NvidiaHostPrivilegeConfig v1_0_0;
+recording nvidia/bluefield3; doc/source/reference/redfish_notes.rst, "Locks of NVIDIA".
 """
 
 from collections.abc import Iterable, Iterator, Mapping

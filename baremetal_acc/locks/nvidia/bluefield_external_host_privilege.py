@@ -17,8 +17,7 @@ What it cannot prove: that it is in effect: all properties show what is set. It 
 System, which has to be seen after it was engaged.
 What it was tried on: the recording nvidia/bluefield3 (all Default), the emulator; no hardware.
 
-Source: NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3 (facts/redfish.md, section
-6.1, BlueField (b)).
+Source: NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3.
 """
 
 from collections.abc import Iterable, Mapping

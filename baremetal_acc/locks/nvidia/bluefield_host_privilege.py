@@ -16,7 +16,7 @@ System. So a reading is ``locked-reported`` when both are set and nothing is pen
 was engaged.
 What it was tried on: the recording nvidia/bluefield3 (a locked card), the emulator; no hardware.
 
-Source: NVIDIA/libredfish nvidia_dpu.rs (facts/redfish.md, section 6.1, BlueField (a)).
+Source: NVIDIA/libredfish nvidia_dpu.rs, set_host_privilege_level and set_host_rshim.
 """
 
 from collections.abc import Iterable

@@ -17,7 +17,7 @@ host.
 What it was tried on: the emulator; no recording and no hardware.
 
 Source: CSDL NvidiaHostPrivilegeConfig v1_0_0, NvidiaNetworkAdapter v1_2_0; NVIDIA BlueField BMC Software 26.01, NIC Subsystem
-Management (facts/redfish.md, section 6.1, BlueField (c)).
+Management.
 """
 
 from collections.abc import Iterable

@@ -16,7 +16,7 @@ trust (in_band.hpp): false counts as closed only when a second source agrees, or
 of trust was asked for other values and gave them. That is a sign and no proof: one question may fail where another is answered.
 What it was tried on: the recordings nvidia/gh200 and nvidia/bluefield3, the emulator; no hardware.
 
-Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp (facts/redfish.md, section 6.1).
+Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp and in_band.hpp.
 """
 
 import re

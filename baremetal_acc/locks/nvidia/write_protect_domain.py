@@ -17,7 +17,7 @@ AND may show true then. So true counts only together with the item's own WritePr
 What it was tried on: the emulator; no recording has a domain, and no hardware.
 
 Source: CSDL NvidiaWriteProtectDomain v1_0_0; NVIDIA/bmcweb nvidia_write_protect_domains.hpp; the design of NVIDIA's
-nvidia-fw-write-protect (facts/redfish.md, section 6.1).
+nvidia-fw-write-protect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

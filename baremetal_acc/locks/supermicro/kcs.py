@@ -10,7 +10,7 @@ How an update behaves: ours comes over the BMC's network and is not blocked.
 What it cannot prove: that the BMC refuses every command of its vendor at that privilege.
 What it was tried on: the recording supermicro/hgx-h100-8gpu and the emulator; no hardware.
 
-Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2); IPMI 2.0, table 6-2 (privilege levels).
+Source: NVIDIA/libredfish supermicro.rs, lockdown; IPMI 2.0, table 6-2 (privilege levels).
 """
 
 from baremetal_acc.bmc.driver import Lead

@@ -13,7 +13,7 @@ What it cannot prove: that a write by the host fails.
 Licence: a node key (SFT-DCMS-SINGLE) is said to be needed; not confirmed.
 What it was tried on: the recording supermicro/hgx-h100-8gpu and the emulator; no hardware.
 
-Source: NVIDIA/libredfish supermicro.rs:258-300 (facts/redfish.md, section 6.2).
+Source: NVIDIA/libredfish supermicro.rs, lockdown.
 """
 
 from baremetal_acc.bmc.driver import Lead

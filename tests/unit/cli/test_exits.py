@@ -55,7 +55,7 @@ EXAMPLES = (
 
 @pytest.mark.parametrize(('error', 'code'), EXAMPLES, ids=[type(e).__name__ for e, _ in EXAMPLES])
 def test_an_error_ends_with_its_code(error, code):
-    """DESIGN, exit codes."""
+    """As doc/source/reference/cli.rst, "Exit codes", has it."""
     assert code is exits.of(error)
 
 

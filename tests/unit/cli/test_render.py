@@ -72,7 +72,7 @@ def test_device_lock_asks_every_part(firmware, slot0, slot1, expected):
 
 
 def test_an_inventory_has_the_promised_keys():
-    """Those of DESIGN and of recordings/README.md, present also when there is nothing to say."""
+    """Those of doc/source/schemas/inventory.json, present also when there is nothing to say."""
     body = documents.inventory('node-1', v.inventory(v.gpu(), v.fpga()))
     assert {'target', 'accelerators', 'platform_devices', 'platform_locks', 'gaps', 'error'} == set(body)
     promised = {
@@ -102,7 +102,7 @@ def test_what_made_one_device_of_several_resources_is_in_the_document(basis):
 
 
 def test_a_lock_of_the_machine_is_shown_once_and_as_no_card_s():
-    """A platform lock never makes a device locked (recordings/README.md)."""
+    """A platform lock never makes a device locked."""
     whole = v.reading(blocks=frozenset({WritePath.HOST_BMC_REDFISH}), mechanism='host_interface', scope=Scope.BMC)
     seen = v.inventory(v.gpu(locks=(whole,)), platform_locks=(whole,))
     body = documents.inventory('node-1', seen)
@@ -135,7 +135,7 @@ def test_a_device_shows_its_state_and_its_health_as_given():
 
 
 def test_a_version_that_only_the_device_shows_has_no_id():
-    """recordings/README.md: id is null when there is no inventory item."""
+    """The id is null when there is no inventory item."""
     device = v.gpu(firmware=(Component(id=None, ref=v.ref('Systems/1/Processors/GPU_0'), version='1'),))
     assert (None, '1') == tuple(documents.accelerator(device)['firmware'][0][k] for k in ('id', 'version'))
 

@@ -137,7 +137,7 @@ def test_a_processor_of_an_unknown_type_may_hide_an_accelerator(machine: Machine
 
 
 def test_a_processor_that_shows_nothing_at_all_hides(machine: Machine) -> None:
-    """Whole accelerators were seen that show no more (cases/trees, OAMs without a type)."""
+    """Whole accelerators were seen that show no more (modules of the form OAM that have no type)."""
     machine.processor(machine.host, 'P1', None)
     assert [('ProcessorType', True)] == [(g.field, g.hides) for g in machine.look().gaps]
 

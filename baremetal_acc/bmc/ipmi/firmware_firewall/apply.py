@@ -10,7 +10,8 @@ requests.
 A locked firewall does not prove that OEM commands which the controller does not let us disable write no firmware. It proves
 nothing about the host's own path to a card (PCIe), nor about another system interface.
 
-Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
+Source: IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it; doc/source/reference/ipmi_notes.rst, "Commands of
+the firmware firewall" and "Controllers with a firmware firewall".
 """
 
 import hashlib
@@ -91,8 +92,8 @@ REQUIRED: Mapping[tuple[int, bytes], Mapping[int, str]] = {
 
 Send Message and the two commands of the ICMB bridge bypass the BMC's firewall by way of other controllers. Commands for users,
 channel access and the Redfish bootstrap account create an administrator. Forwarded commands let the host answer the operator in
-place of the BMC. A reset clears a firewall that is kept in memory only. Source: facts/ipmi.md, section 2.1; IPMI 2.0 revision
-1.1, appendix G; DSP0270 1.3.0, section 9.
+place of the BMC. A reset clears a firewall that is kept in memory only. Source: IPMI 2.0 revision 1.1, appendix G;
+DSP0270 1.3.0, section 9; doc/source/reference/ipmi_notes.rst, "Commands to disable for the host".
 """
 
 WHERE_POSSIBLE: Mapping[tuple[int, bytes], Mapping[int, str]] = {

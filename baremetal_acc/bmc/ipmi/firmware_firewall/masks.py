@@ -6,7 +6,8 @@ Only the masks of channel Fh, the system interface, are ever written. A request 
 encoded: once Set Command Enables is disabled on the LAN channel, it cannot be enabled again over LAN. The masks that were read
 become a :class:`~baremetal_acc.bmc.ipmi.firmware_firewall.apply.FirmwareFirewallState`, from which the writes are planned.
 
-Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
+Source: IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it; doc/source/reference/ipmi_notes.rst, "Commands of
+the firmware firewall" and "Controllers with a firmware firewall".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,8 @@ Activate Firmware and Initiate Manual Rollback are sent once. Whatever the contr
 state, as often as needed and after any restart, and :func:`became` derives the outcome. Uploads are in
 :mod:`baremetal_acc.bmc.ipmi.hpm.upload`.
 
-Source: facts/ipmi.md, section 3 (HPM.1 as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it).
+Source: PICMG HPM.1 R1.0, section 3, as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it;
+doc/source/reference/ipmi_notes.rst, "Commands of HPM.1".
 """
 
 from collections.abc import Callable

@@ -6,7 +6,8 @@ Checksums and MD5 detect damage, not forgery: that the bytes are those the opera
 and signature, which are checked before this. The image is still not trusted: a length beyond its end, a record of an unknown
 kind or a surplus byte makes :func:`parse` refuse it.
 
-Source: facts/ipmi.md, section 3 (as ipmitool 1.8.19 and python-ipmi 0.6.1 read it).
+Source: PICMG HPM.1 R1.0, section 4, as ipmitool 1.8.19 and python-ipmi 0.6.1 read it; doc/source/reference/ipmi_notes.rst, "The
+HPM.1 upgrade image".
 """
 
 import hashlib

@@ -7,7 +7,7 @@ when to proceed and when to sleep (:func:`turn` does both). Until Activate Firmw
 unless it activates by itself (see :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`). An upload can be started again at any
 time, with Abort Firmware Upgrade and the first block.
 
-Source: facts/ipmi.md, section 3.
+Source: PICMG HPM.1 R1.0, section 3; HPM.2 R1.0, section 3; doc/source/reference/ipmi_notes.rst, "Upload by HPM.1".
 """
 
 import json

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The firmware firewall of the system interface, against a controller of these tests that is strict, or has one odd habit.
 
-The controller is written from facts/ipmi.md, sections 2.2 and 2.4, and asked for what the host would get.
+The controller is written from doc/source/reference/ipmi_notes.rst, "Commands of the firmware firewall" and "Controllers with a
+firmware firewall", and asked for what the host would get.
 """
 
 from contextlib import suppress

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""HPM.1 against a controller of these tests, written from the layouts of facts/ipmi.md, with the habits that one meets."""
+"""HPM.1 against a controller of these tests, with the habits that one meets.
+
+The controller is written from doc/source/reference/ipmi_notes.rst, "Commands of HPM.1" and "Upload by HPM.1".
+"""
 
 import hashlib
 import struct

@@ -76,7 +76,7 @@ DEVICE = ImageDevice(
 
 
 def test_an_image_says_what_it_is_and_what_it_brings():
-    """Every field of the header and of the records, from the layout of facts/ipmi.md."""
+    """Every field of the header and of the records, from the layout of PICMG HPM.1 R1.0, section 4."""
     found = parse(WHOLE, 'fpga')
     assert (0x35, 0xA2B7, 0x1234) == (found.device_id, found.manufacturer, found.product)
     assert datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC) == found.made

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A console written by hand from facts/ipmi.md, section 10: it shares no code with the emulator that it speaks to."""
+"""An RMCP+ console written by hand: it shares no code with the emulator that it speaks to.
+
+Source: IPMI 2.0 revision 1.1, section 13; doc/source/reference/ipmi_notes.rst, "RMCP+ sessions".
+"""
 
 import hashlib
 import hmac

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""One controller answers all channels by one table; layouts are those of facts/ipmi.md, written by hand."""
+"""One controller answers all channels by one table; the layouts are written by hand (doc/source/reference/ipmi_notes.rst)."""
 
 import pytest
 

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each channel takes the commands that are enabled on it, and no others; layouts are those of facts/ipmi.md, section 2.2."""
+"""Each channel takes the commands that are enabled on it, and no others.
+
+The layouts are those of doc/source/reference/ipmi_notes.rst, "Commands of the firmware firewall".
+"""
 
 import pytest
 

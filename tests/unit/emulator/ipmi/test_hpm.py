@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Firmware over HPM.1, byte by byte as facts/ipmi.md, section 3, has it; no second of it is waited for."""
+"""Firmware over HPM.1, byte by byte; no second of it is waited for.
+
+The layouts are those of doc/source/reference/ipmi_notes.rst, "Commands of HPM.1".
+"""
 
 import dataclasses
 import hashlib
@@ -59,7 +62,7 @@ def uploaded(rig, data=IMAGE, **more):
 
 
 def test_capabilities_have_bits_times_and_components():
-    """Version 0, the bits of facts/ipmi.md, four times in units of 5 s, the mask."""
+    """Version 0, the bits of HPM.1, four times in units of 5 s, the mask."""
     rig = Rig(times=Times(erase=12, activate=31, self_test=5, roll_back=6))
     assert bytes((0, 0, 0b00010101, 7, 1, 2, 7, 0b11)) == hpm(rig.amc, 0x2E)
     assert bytes((0, 0, 0b00000101, 7, 1, 2, 7, 0b1)) == hpm(rig.bmc, 0x2E)

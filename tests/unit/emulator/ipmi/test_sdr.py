@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Locators have the layout of facts/ipmi.md, written by hand here, and are read in parts under a reservation."""
+"""Locators have the layout of IPMI 2.0, section 43, written by hand here, and are read in parts under a reservation."""
 
 import pytest
 from hypothesis import given

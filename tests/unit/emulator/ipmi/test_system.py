@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host's root reaches the BMC as QEMU lets him: bytes over a real socket, by hand from facts/ipmi.md, section 2.6."""
+"""The host's root reaches the BMC as QEMU lets him: bytes over a real socket, written by hand.
+
+The protocol is that of doc/source/reference/ipmi_notes.rst, "The system interface of a QEMU guest".
+"""
 
 import socket
 import stat
