@@ -1,15 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# make demo    the main job on emulated machines with real Ironic and real placement
-# make test    format, lint, types, documentation, then all tests
+# Two commands: make demo and make test. make help lists the rest; what is needed rarely is a session of nox (noxfile.py).
 #
-# Both install what they need into .venv, with the versions of constraints.txt; the second run finds it there.
+# Targets install what they need into .venv, with the versions of constraints.txt; the second run finds it there.
 
-# Without it, a shell that has no PATH of its own leaves Python unable to say where it is.
+# Without PATH in the environment Python cannot determine sys.executable.
 export PATH := $(or $(PATH),/usr/local/bin:/usr/bin:/bin)
 
-# Where nothing compiled is kept, each of some hundred processes compiles all of it anew.
+# With PYTHONDONTWRITEBYTECODE set, each of some hundred processes would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -18,8 +17,25 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-zoo soak-honest soak-exploration soak-mutation soak-trees soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+BENCHMARKS := inventory fleet flash placement ipmi
+SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race qemu guest flood honest exploration trees \
+	guards mutation
+
+.PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs check
 .DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo        run the main job on emulated machines, with real Ironic and real placement'
+	@echo 'make test        check format, lint and types, build the documentation, run all tests'
+	@echo 'make bench       run all benchmarks; BENCH_ARGS'
+	@echo 'make bench-NAME  run one: $(BENCHMARKS); or lists, which writes the lists of requests again'
+	@echo 'make soak        run all tests that take too long for every change: five hours'
+	@echo 'make soak-NAME   run one: $(wordlist 1,9,$(SOAKS))'
+	@echo '                 $(wordlist 10,99,$(SOAKS))'
+	@echo 'make samples     write the sample files of etc/baremetal_acc'
+	@echo 'make clean       remove everything that was made or installed here'
+	@echo
+	@echo 'Everything else: .venv/bin/nox --list (make test installs it)'
 
 demo: .venv/.installed-demo
 	$(BIN)/baremetal-acc demo $(DEMO_ARGS)
@@ -37,16 +53,14 @@ docs: .venv/.installed-test
 # A file's tests stay together, the longest files first. Much of the time goes to waiting for real services, so there is one
 # worker more than there are cores.
 TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)
-check: .venv/.installed-test ipmitool
+check: .venv/.installed-test
+	tests/tools/programs.sh ipmitool
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-# The tests that failed last, alone and one after the other.
-again: .venv/.installed-test
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
+# What takes too long for every change (doc/source/contributor/soak.rst).
+soak: $(SOAKS:%=soak-%)
 
-# What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/contributor/hostile.rst).
-soak: soak-hostile soak-hostile-ipmi soak-pldm soak-histories soak-lifecycles soak-faults soak-zoo soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-trees soak-guards soak-mutation
-
+# SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/contributor/hostile.rst).
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
 
@@ -99,11 +113,13 @@ soak-mutation: .venv/.installed-test
 	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
 
 # The host's way to an emulated BMC, with QEMU's devices at its other end.
-soak-qemu: .venv/.installed-test qemu
+soak-qemu: .venv/.installed-test
+	tests/tools/programs.sh qemu
 	$(BIN)/python -m tests.emulator_ipmi.qemu
 
 # A Linux guest is the tenant: what its root tries is done, refused when locked, and done when unlocked (see doc/source/contributor/soak.rst).
-soak-guest: .venv/.installed-test ipmitool qemu guest
+soak-guest: .venv/.installed-test
+	tests/tools/programs.sh ipmitool qemu guest
 	$(BIN)/python -m tests.emulator_ipmi.guest
 
 # A thousand failed boots for twenty regions of ten machines: each is programmed once (make test has three machines).
@@ -111,69 +127,18 @@ soak-flood: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_demand.py -k flood
 
 # Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/contributor/soak.rst).
-soak-takeover: .venv/.installed-test mariadb
+soak-takeover: .venv/.installed-test
+	tests/tools/programs.sh mariadb
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_takeover.py $(TAKEOVER_ARGS)
 
 # Publishers and claimers at one placement, with faults (see doc/source/contributor/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
 RACE_DATABASES ?= mariadb postgresql
-soak-race: .venv/.installed-test $(RACE_DATABASES:sqlite=)
+soak-race: .venv/.installed-test
+	tests/tools/programs.sh $(RACE_DATABASES:sqlite=)
 	for database in $(RACE_DATABASES); do \
 		$(BIN)/python -m tests.race.soak --database $$database $(RACE_ARGS) && \
 		$(BIN)/python -m tests.race.hammer --database $$database $(HAMMER_ARGS) || exit 1; \
 	done
-
-# Its server is started by the tests, in a folder of theirs; these packages start none (mariadb-server would).
-mariadb:
-	@if PATH="$$PATH:/usr/sbin" command -v mariadbd mariadb-install-db >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing mariadb-server-core'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server-core mariadb-client-core >/dev/null; \
-	else echo 'mariadbd is not here: apt-get install mariadb-server-core mariadb-client-core' >&2; exit 1; fi
-
-# Independent clients of the emulated BMC, and a BMC by another hand. Without them the tests that need them are skipped, and say so.
-ipmitool:
-	@if PATH="$$PATH:/usr/sbin" && command -v ipmitool >/dev/null && command -v bmc-info >/dev/null && command -v ipmi_sim >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing ipmitool, freeipmi-tools and openipmi'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools openipmi >/dev/null; \
-	else echo 'ipmitool, bmc-info or ipmi_sim is not here: apt-get install ipmitool freeipmi-tools openipmi' >&2; fi
-
-# For the emulated BMC at the other end of its ipmi-bmc-extern. The package brings SeaBIOS along, which a guest boots by.
-qemu:
-	@if command -v qemu-system-x86_64 >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing qemu-system-x86'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 >/dev/null; \
-	else echo 'qemu-system-x86_64 is not here: apt-get install qemu-system-x86' >&2; exit 1; fi
-
-# What a guest boots, and its shell. The kernel is unpacked and not installed: this machine boots what it has always booted.
-guest:
-	@if command -v busybox >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing busybox-static'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends busybox-static >/dev/null; \
-	else echo 'busybox is not here: apt-get install busybox-static' >&2; exit 1; fi
-	@if ls .guest/boot/vmlinuz-* >/dev/null 2>&1; then :; \
-	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
-		[ "$$(id -u)" != 0 ] || apt-get update -qq; \
-		package=$$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: //p' | head -n 1); \
-		echo "Unpacking $${package:-no kernel that apt knows} into .guest"; \
-		rm -rf .guest .guest-new && mkdir .guest-new && cd .guest-new && \
-		apt-get download -qq -o APT::Sandbox::User=root "$$package" && \
-		dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*/kernel/drivers/char/ipmi/*' && \
-		rm linux-image-*.deb && mv ../.guest-new ../.guest; \
-	else echo 'apt-get and dpkg-deb are not here: unpack a linux-image of Debian into .guest' >&2; exit 1; fi
-
-# Debian's package makes a cluster and starts it, unless it is told not to.
-postgresql:
-	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing postgresql'; \
-		mkdir -p /etc/postgresql-common; \
-		[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-			-o Dpkg::Options::=--force-confold postgresql >/dev/null; \
-	else echo 'initdb is not here: apt-get install postgresql' >&2; exit 1; fi
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'
@@ -191,28 +156,14 @@ postgresql:
 	@$(INSTALL) --editable '.[test,docs]'
 	@touch $@
 
-# Pin what pip finds today, with the oldest Python at hand (make constraints PYTHON=...); run make test afterwards.
-constraints:
-	$(PYTHON) -m venv --clear .venv
-	$(PIP) install setuptools wheel
-	$(PIP) install --no-build-isolation --editable '.[test,docs]'
-	{ sed -n '/^#/p' constraints.txt; $(PIP) freeze --all --exclude pip --exclude baremetal-acc | LC_ALL=C sort -f; } > constraints.new
-	mv constraints.new constraints.txt
-
-# Write etc/baremetal_acc/*.sample anew; a test compares them with what the code says.
+# A test compares these files with the code.
 samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
 
-# Write doc/source/reference/tenant_fields.rst anew, from Ironic's policy and tests/ironic/tenant_readers.py; a test compares it.
-tenant-fields: .venv/.installed-test
-	$(BIN)/python -m tests.ironic.tenant_fields
+# Next to the peers, which are installed into .bench; doc/source/reference/performance.rst says what is measured.
+bench: $(BENCHMARKS:%=bench-%)
 
-# Run the tests that say what they show, and note in doc/source/tried.json those that passed; the page support is made from it.
-support-matrix: .venv/.installed-test
-	$(BIN)/python -m tests.support.matrix
-
-# Side by side with the peers, which get an environment of their own in .bench; doc/source/reference/performance.rst says what is measured.
 bench-inventory: .venv/.installed-test
 	$(BIN)/python -m benchmarks.inventory.run $(BENCH_ARGS)
 
@@ -229,17 +180,15 @@ bench-placement: .venv/.installed-test
 	$(BIN)/python -m benchmarks.placement.run $(BENCH_ARGS)
 
 # Commands, an inventory and an upload by HPM.1 over RMCP+: ours, ipmitool and python-ipmi at the same emulated BMCs.
-bench-ipmi: .venv/.installed-test ipmitool
+bench-ipmi: .venv/.installed-test
+	tests/tools/programs.sh ipmitool
 	$(BIN)/python -m benchmarks.ipmi.run $(BENCH_ARGS)
 
-# Which requests an inventory of each recording needs, anew; look at the difference by hand.
+# Which requests an inventory of each recording needs. It measures nothing, so make bench does not run it; review the difference.
 bench-lists: .venv/.installed-test
 	$(BIN)/python -m benchmarks.inventory.larger
 	$(BIN)/python -m benchmarks.inventory.needed $(or $(BAREMETAL_ACC_SHARED),../shared)/recordings/[a-z]*/*/ .bench/trees/*/
 
-bench-clean:
-	rm -rf .bench
-
 clean:
-	rm -rf .venv .guest .guest-new build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .nox .bench .guest .guest-new build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

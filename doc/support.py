@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page ``support``: what does what, and on what that was tried.
 
-It is what lock mechanisms say of themselves (:class:`baremetal_acc.locks.mechanism.MechanismInfo`), and what ``make
-support-matrix`` has noted in ``tried.json`` of the tests that passed.
+It is what lock mechanisms say of themselves (:class:`baremetal_acc.locks.mechanism.MechanismInfo`), and what
+``nox -s support-matrix`` has noted in ``tried.json`` of the tests that passed.
 """
 
 import json

@@ -270,7 +270,7 @@ def main() -> int:
     parser.add_argument('--rounds', type=int, default=ROUNDS)
     arguments = parser.parse_args()
     if shutil.which('ipmitool') is None:
-        raise SystemExit('ipmitool is not on this machine: make ipmitool installs it')
+        raise SystemExit('ipmitool is not on this machine: run tests/tools/programs.sh ipmitool')
     peers.install()
     missing = peers.missing([PEER])
     for name, why in missing.items():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest that QEMU boots: a kernel of Debian, and an initramfs with a shell and ipmitool that is made here.
 
-Nothing of it is installed to be booted by the machine that this runs on: ``make guest`` unpacks the kernel into a folder.
+Nothing of it is installed to be booted by the machine that this runs on: ``tests/tools/programs.sh guest`` unpacks the kernel.
 
 Source: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst, for the format ``newc`` of cpio.
 """
@@ -64,7 +64,7 @@ def kernel(folder: Path) -> Kernel:
         modules = tuple(drivers / f'{name}.ko' for name in MODULES)
         if all(module.exists() for module in modules):
             return Kernel(image=image, modules=modules)
-    raise Missing(f'no kernel with {", ".join(MODULES)} in {folder}: make guest')
+    raise Missing(f'no kernel with {", ".join(MODULES)} in {folder}: run tests/tools/programs.sh guest')
 
 
 def program(name: str) -> Path:

@@ -22,7 +22,7 @@ def program(name: str) -> str:
     """Where it is; without it the test is skipped."""
     found = shutil.which(name, path=_PATH)
     if found is None:
-        pytest.skip(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make ipmitool as root')
+        pytest.skip(f'{name} is not on this machine: apt-get install {PACKAGES}, or tests/tools/programs.sh ipmitool')
     return found
 
 

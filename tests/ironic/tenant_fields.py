@@ -5,7 +5,7 @@ modules read it.
 
 Ironic itself says who may write what: its API code names the policy rule of a patch, its registry the rule of a request, and
 its enforcer, with the default policy and the credentials of each role, whether the rule passes. Which of our modules read a
-field, and why that is safe, is in :mod:`tests.ironic.tenant_readers`. ``make tenant-fields`` writes the page.
+field, and why that is safe, is in :mod:`tests.ironic.tenant_readers`. ``nox -s tenant-fields`` writes the page.
 """
 
 import textwrap
@@ -178,7 +178,7 @@ _TAKEN = (
 
 
 def _top(found: tuple[Right, ...]) -> Iterator[str]:
-    yield ".. Written by make tenant-fields, from Ironic's policy and tests/ironic/tenant_readers.py. Do not edit."
+    yield ".. Written by nox -s tenant-fields, from Ironic's policy and tests/ironic/tenant_readers.py. Do not edit."
     yield ''
     yield 'What tenants may write'
     yield '======================'

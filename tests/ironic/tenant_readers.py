@@ -43,7 +43,7 @@ _FIELDS = {
     '/driver': _reader(
         "Says what the host's BMC speaks, and which jobs a conductor turns. A node of another hardware type has none of our "
         'steps: '
-        'give this right to nobody whom you would not let release a lock (:doc:`roles`).',
+        'give this right to nobody whom you would not let release a lock (:doc:`/reference/roles`).',
         'api_guard',
         'status',
         'firmware',
@@ -105,7 +105,7 @@ _FIELDS = {
     '/instance_info/firmware_interface': _reader(
         'Ironic takes ``<x>_interface`` of ``instance_info`` before the field of the node. Our hardware types support no other '
         'firmware and power interfaces than ours, and the API middleware lets only the system scope write such a key '
-        '(:doc:`ironic`).',
+        '(:doc:`/howto/ironic`).',
         *_INSTANCE,
         shown=(STATIC,),
     ),
@@ -201,11 +201,11 @@ _INTERFACES = {
     'boot': 'Nothing of ours reads it. What it boots is up to ``driver_info``, and that is taken.',
     'console': NOTHING,
     'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every one.',
-    'firmware': 'Says which nodes a conductor turns jobs of. Our hardware types support no other than ours (:doc:`ironic`).',
+    'firmware': 'Says which nodes a conductor turns jobs of. Our hardware types support no other than ours (:doc:`/howto/ironic`).',
     'inspect': 'Nothing of ours reads it. With another one no card is remembered, and none is forgotten.',
     'management': NOTHING,
     'network': NOTHING,
-    'power': 'Nothing of ours reads it. Our hardware types support no other than ours (:doc:`ironic`).',
+    'power': 'Nothing of ours reads it. Our hardware types support no other than ours (:doc:`/howto/ironic`).',
     'raid': NOTHING,
     'rescue': NOTHING,
     'storage': NOTHING,
@@ -232,7 +232,7 @@ _REQUESTS = {
         'A node that a project enrols is its own from the start, so nothing of it is taken but by hand of an operator.',
         'tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it',
     ),
-    'baremetal:node:delete:self_owned_node': _request('What is remembered of the node goes with it (:doc:`ironic`).'),
+    'baremetal:node:delete:self_owned_node': _request('What is remembered of the node goes with it (:doc:`/howto/ironic`).'),
     'baremetal:node:set_maintenance': _request('As the field ``maintenance``.'),
     'baremetal:node:clear_maintenance': _request(
         'As the field ``maintenance``.',
@@ -250,9 +250,11 @@ _REQUESTS = {
         _WAYS_ROUND,
         'tests/ironic/test_untaken_class.py::TestUntaken::test_nor_one_whose_automated_cleaning_runs',
     ),
-    'baremetal:node:set_provision_state:clean_steps': _request('Each step has a rule of its own (:doc:`roles`).', _WAYS_ROUND),
+    'baremetal:node:set_provision_state:clean_steps': _request(
+        'Each step has a rule of its own (:doc:`/reference/roles`).', _WAYS_ROUND
+    ),
     'baremetal:node:set_provision_state:service_steps': _request(
-        'Each step has a rule of its own (:doc:`roles`).', _WAYS_ROUND
+        'Each step has a rule of its own (:doc:`/reference/roles`).', _WAYS_ROUND
     ),
     'baremetal:node:set_raid_state': _request(NOTHING),
     'baremetal:node:set_console_state': _request(NOTHING),
@@ -274,7 +276,7 @@ _REQUESTS = {
     'baremetal:node:vmedia:attach': _request(_BOOTS),
     'baremetal:node:vmedia:detach': _request(_BOOTS),
     'baremetal:port:create': _request(
-        'Nothing of ours reads ports. Ironic knows its ramdisk by a MAC address ("The ramdisk" in :doc:`ironic`).'
+        'Nothing of ours reads ports. Ironic knows its ramdisk by a MAC address ("The ramdisk" in :doc:`/howto/ironic`).'
     ),
     'baremetal:port:delete': _request('As above.'),
     'baremetal:port:update': _request('As above.'),
@@ -302,7 +304,7 @@ _REQUESTS = {
     'baremetal:allocation:update': _request(NOTHING),
     'baremetal:allocation:create_pre_rbac': _request('As creating one.'),
     'baremetal:runbook:create': _request(
-        'Each step has a rule of its own, and the conductor asks again (:doc:`roles`).', _WAYS_ROUND
+        'Each step has a rule of its own, and the conductor asks again (:doc:`/reference/roles`).', _WAYS_ROUND
     ),
     'baremetal:runbook:delete': _request('A cleaning whose runbook is gone fails.'),
     'baremetal:runbook:update': _request('As creating one.', _WAYS_ROUND),

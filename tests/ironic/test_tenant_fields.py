@@ -74,7 +74,7 @@ class TestFields(TableCase):
         return tenant_fields.rights()
 
     def test_the_page_says_what_was_found(self) -> None:
-        """Run make tenant-fields and look at the difference."""
+        """Run nox -s tenant-fields and look at the difference."""
         assert tenant_fields.page(self.rights(), READERS) == tenant_fields.PAGE.read_text(encoding='utf-8')
 
     def test_every_line_has_a_reader_and_every_reader_a_line(self) -> None:

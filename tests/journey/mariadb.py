@@ -28,7 +28,7 @@ class NotInstalled(Exception):
 def _program(name: str) -> str:
     found = shutil.which(name, path=_PATH)
     if found is None:
-        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make mariadb as root')
+        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or tests/tools/programs.sh mariadb')
     return found
 
 

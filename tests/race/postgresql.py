@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg2
 
 PACKAGES = 'postgresql-15'
-"""Of Debian. ``make postgresql`` installs it without the cluster that it would make and start otherwise."""
+"""Of Debian. ``tests/tools/programs.sh postgresql`` installs it without the cluster that it would make and start otherwise."""
 
 FOLDERS = '/usr/lib/postgresql/*/bin'
 """Debian keeps its programs there."""
@@ -31,7 +31,7 @@ def _program(name: str) -> str:
     path = os.pathsep.join([*sorted(glob.glob(FOLDERS), reverse=True), os.environ.get('PATH', '')])
     found = shutil.which(name, path=path)
     if found is None:
-        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make postgresql as root')
+        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or tests/tools/programs.sh postgresql')
     return found
 
 

@@ -4,7 +4,7 @@
 
 A test that shows something says so:
 ``@pytest.mark.shows('flash', 'verify', hardware=('hgx-gpu',), how='cli', on='emulator', mechanisms=('write_protected',))``.
-``make support-matrix`` runs all of them, and notes those that passed in ``tried.json``.
+``nox -s support-matrix`` runs all of them, and notes those that passed in ``tried.json``.
 """
 
 import ast
