@@ -201,7 +201,7 @@ _INTERFACES = {
     'boot': 'Nothing of ours reads it. What it boots is up to ``driver_info``, and that is taken.',
     'console': NOTHING,
     'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every one.',
-    'firmware': 'Says which nodes a conductor turns jobs of. Our hardware types support no other than ours (:doc:`/howto/ironic`).',
+    'firmware': 'Selects the nodes whose jobs a conductor turns. Our hardware types support only ours (:doc:`/howto/ironic`).',
     'inspect': 'Nothing of ours reads it. With another one no card is remembered, and none is forgotten.',
     'management': NOTHING,
     'network': NOTHING,

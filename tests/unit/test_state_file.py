@@ -49,8 +49,8 @@ def store(tmp_path: Path) -> TargetStore:
 def run(code: str, *arguments: str, **more: object) -> subprocess.Popen[str]:
     """A process of its own that knows the store ``store`` and the state ``state``."""
     head = (
-        'import os, sys, time\nfrom pathlib import Path\nfrom baremetal_acc.cli.state import Store, TargetState\n'
-        'from tests.unit.cli.test_state import state\nstore = Store(root=Path(sys.argv[1]))\n'
+        'import os, sys, time\nfrom pathlib import Path\nfrom baremetal_acc.cli.state import TargetState, TargetStore\n'
+        'from tests.unit.cli.test_state import state\nstore = TargetStore(root=Path(sys.argv[1]))\n'
     )
     return subprocess.Popen([sys.executable, '-c', head + code, *arguments], stdout=subprocess.PIPE, text=True, **more)  # type: ignore[call-overload, no-any-return]
 
