@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are a real placement and a real Ironic started on one machine, and how are they stopped again?
+"""Start a real placement and a real Ironic on one machine, and stop them.
 
 Each service is a process of its own, from the same virtual environment, on a free port of 127.0.0.1, with SQLite files,
 configuration and logs in one state directory. In Python::

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many BMCs a second does one ``baremetal-acc inventory`` read, with what memory, and do broken ones slow the others?
+"""Measure how many BMCs a second one ``baremetal-acc inventory`` reads, its memory, and whether broken BMCs slow the others.
 
 A thousand BMCs over HTTPS, verified against a CA of the benchmark, with login and locks, served by a process of their own. Our
 side is the command as users run it. Its start is counted. Each run has a peer of the same requests beside it, by asyncio and

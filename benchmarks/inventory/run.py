@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How near to the physical limit is an inventory of one BMC, and how do the peers compare, on the same served trees?
+"""Compare an inventory of one BMC with the physical limit and with the peers, on the same served trees.
 
 Every client is a process of its own and is measured from its first request to its last; the server counts. Clients take turns
 in every round; medians are printed, beside the floor of ``floor.py``.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What comes of a BMC that answers IPMI as it likes: of a look, of the firmware firewall, and of an upload by HPM.1?
+"""Inspection, firmware firewall and HPM.1 upload against a BMC that answers IPMI as it likes.
 
 The BMC is the emulated one, with a card of its own and two controllers behind it, asked in this process without sockets, by a
 clock of its own. What it answers is changed by a seed: each command's answer on its way out, also that of the controllers

@@ -216,7 +216,7 @@ class TestSwapped(MaliciousCase):
 
 
 class TestHonest(MaliciousCase):
-    """Could the tests above fail?"""
+    """The tests above can fail."""
 
     def test_the_same_folder_unchanged_is_written(self) -> None:
         """Signed, and the BMC gets exactly the bytes of both images."""

@@ -259,7 +259,7 @@ def test_a_lockdown_is_opened_first_and_closed_last():
 
 
 def test_a_lockdown_alone_is_engaged_without_being_opened():
-    """Nothing else is changed on that BMC: why open it?"""
+    """Nothing else is changed on that BMC, so that nothing has to be opened."""
     seen = v.inventory(v.gpu(locks=(lockdown(),)))
     found = made(seen, rules(IPMI, REDFISH))
     assert ([], ['lockdown']) == (kinds(found.actions, Release), kinds(found.actions, Engage))
