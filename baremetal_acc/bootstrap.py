@@ -214,7 +214,7 @@ def tuned(address: BmcAddress, settings: Settings) -> BmcAddress:
     return replace(
         address,
         timeout=settings.bmc_timeout,
-        budget=settings.bmc_budget,
+        budget=settings.observe_timeout,
         concurrency=settings.bmc_concurrency,
         basic_auth=settings.bmc_basic_auth,
         images=image_server(settings),

@@ -39,8 +39,8 @@ from baremetal_acc.planning.verify import DEPLOY_ACCEPTS, components_wanted, slo
 from baremetal_acc.policy.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
 
 FRESH = timedelta(minutes=15)
-"""Maximum age of the inventory that a certificate is made from. The slowest permitted read takes 5 minutes (``bmc_budget``),
-and a lock step before it takes some more; anything read longer ago does not belong to this deploy.
+"""Maximum age of the inventory that a certificate is made from. The slowest permitted read takes 5 minutes
+(``observe_timeout``), and a lock step before it takes some more; anything read longer ago does not belong to this deploy.
 """
 
 SKEW = timedelta(minutes=5)

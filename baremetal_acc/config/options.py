@@ -244,7 +244,13 @@ OPTIONS = [
         min=1,
         help='Seconds to wait for one answer of a BMC. Real ones take more than 20 for some resources.',
     ),
-    cfg.FloatOpt('bmc_budget', default=300.0, min=1, help='Seconds that reading one BMC may take as a whole.'),
+    cfg.FloatOpt(
+        'observe_timeout',
+        deprecated_name='bmc_budget',
+        default=300.0,
+        min=1,
+        help='Seconds that reading one BMC may take as a whole.',
+    ),
     cfg.IntOpt(
         'bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time, at most: fewer while it pushes back.'
     ),
@@ -271,7 +277,8 @@ OPTIONS = [
         sample_default='/var/lib/baremetal-acc',
     ),
     cfg.IntOpt(
-        'fleet_at_once',
+        'max_parallel_targets',
+        deprecated_name='fleet_at_once',
         default=1024,
         min=1,
         max=4096,

@@ -69,12 +69,12 @@ class Settings:
     claims_timeout: timedelta
     job_timeout: timedelta
     bmc_timeout: timedelta
-    bmc_budget: timedelta
+    observe_timeout: timedelta
     bmc_concurrency: int
     bmc_basic_auth: bool
     pools: Path
     state_dir: Path | None
-    fleet_at_once: int
+    max_parallel_targets: int
     fleet_processes: int
     from_arguments: frozenset[str] = frozenset()
 
@@ -120,12 +120,12 @@ class Settings:
             claims_timeout=timedelta(seconds=group.claims_timeout),
             job_timeout=timedelta(seconds=group.job_timeout),
             bmc_timeout=timedelta(seconds=group.bmc_timeout),
-            bmc_budget=timedelta(seconds=group.bmc_budget),
+            observe_timeout=timedelta(seconds=group.observe_timeout),
             bmc_concurrency=group.bmc_concurrency,
             bmc_basic_auth=group.bmc_basic_auth,
             pools=Path(group.pools),
             state_dir=_path(group.state_dir),
-            fleet_at_once=group.fleet_at_once,
+            max_parallel_targets=group.max_parallel_targets,
             fleet_processes=group.fleet_processes,
         )
 

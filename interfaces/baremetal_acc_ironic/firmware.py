@@ -88,12 +88,12 @@ class AccFirmware(base.FirmwareInterface):
             raise exception.DriverLoadError(driver=self.hardware_type, reason=str(exc)) from exc
         known, theirs = settings.core(), settings.guest()
         for name, text in policy.shortcomings():
-            if name not in theirs.known_shortcomings:
+            if name not in theirs.accepted_misconfigurations:
                 raise exception.DriverLoadError(
                     driver=self.hardware_type,
-                    reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
+                    reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] accepted_misconfigurations)',
                 )
-            LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
+            LOG.warning('%s; [%s] accepted_misconfigurations accepts that', text, GROUP)
         installed = {e.name for e in metadata.entry_points(group='ironic.hardware.interfaces.deploy')}
         unknown = sorted(theirs.tenant_deploy_interfaces - installed)
         if unknown:

@@ -107,7 +107,8 @@ TRUST = [
         ),
     ),
     cfg.BoolOpt(
-        'lock_out_host',
+        'power_off_tenant_host',
+        deprecated_name='lock_out_host',
         default=True,
         help=(
             'Power off the host of a node that comes back from a tenant before anything of it is read in cleaning, unless '
@@ -134,7 +135,8 @@ TENANTS = [
 
 KNOWN = [
     cfg.ListOpt(
-        'known_shortcomings',
+        'accepted_misconfigurations',
+        deprecated_name='known_shortcomings',
         default=[],
         help=(
             "What of Ironic's own configuration takes away from what this package is for, and is known and accepted: "
@@ -198,7 +200,8 @@ WATCH = [
 
 SHELF = [
     cfg.FloatOpt(
-        'fitness_interval',
+        'availability_interval',
+        deprecated_name='fitness_interval',
         default=30.0,
         min=0,
         help=(

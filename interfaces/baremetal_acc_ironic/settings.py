@@ -29,23 +29,23 @@ RESTRICTED_FLOWS = ('clean', 'deploy', 'service')
 class GuestSettings:
     """The options that this plugin adds to the group ``[baremetal_acc]``. :mod:`baremetal_acc_ironic.opts` explains each one.
 
-    :ivar watch_interval: zero: no watch. ``fitness_interval`` likewise.
+    :ivar watch_interval: zero: no watch. ``availability_interval`` likewise.
     :ivar watch_patience: in rounds.
     """
 
     worker_share: float
     turn_timeout: timedelta
     trust_ramdisk: bool
-    lock_out_host: bool
+    power_off_tenant_host: bool
     tenant_deploy_interfaces: frozenset[str]
-    known_shortcomings: frozenset[str]
+    accepted_misconfigurations: frozenset[str]
     watch_interval: timedelta
     watch_look_interval: timedelta
     watch_timeout: timedelta
     watch_patience: int
     power_off_untended_host: bool
     watch_share: float
-    fitness_interval: timedelta
+    availability_interval: timedelta
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -55,16 +55,16 @@ class GuestSettings:
             worker_share=group.worker_share,
             turn_timeout=timedelta(seconds=group.turn_timeout),
             trust_ramdisk=group.trust_ramdisk,
-            lock_out_host=group.lock_out_host,
+            power_off_tenant_host=group.power_off_tenant_host,
             tenant_deploy_interfaces=frozenset(group.tenant_deploy_interfaces),
-            known_shortcomings=frozenset(group.known_shortcomings),
+            accepted_misconfigurations=frozenset(group.accepted_misconfigurations),
             watch_interval=timedelta(seconds=group.watch_interval),
             watch_look_interval=timedelta(seconds=group.watch_look_interval),
             watch_timeout=timedelta(seconds=group.watch_timeout),
             watch_patience=group.watch_patience,
             power_off_untended_host=group.power_off_untended_host,
             watch_share=group.watch_share,
-            fitness_interval=timedelta(seconds=group.fitness_interval),
+            availability_interval=timedelta(seconds=group.availability_interval),
         )
 
 

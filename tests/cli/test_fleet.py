@@ -41,7 +41,7 @@ def names(count: int) -> list[str]:
 def test_no_more_bmcs_are_spoken_to_at_a_time_than_the_option_says(desk: Desk, rack: Rack):
     """Sessions that were open at a time, as the BMCs saw it: three of thirty, and all were closed."""
     rack.meet = threading.Barrier(3)
-    done = desk.run('inventory', '--stream', *rack.list(desk, names(30), 'fleet_at_once = 3'))
+    done = desk.run('inventory', '--stream', *rack.list(desk, names(30), 'max_parallel_targets = 3'))
     assert 0 == done.code, done.err
     assert 30 == len(done.out.splitlines())
     assert (3, {}) == (rack.peak, rack.open)
@@ -132,7 +132,7 @@ def test_a_stream_keeps_nothing(desk: Desk, rack: Rack, monkeypatch, capsys):
     monkeypatch.chdir(desk.folder)
     app = App()
     app.stdout = Out()
-    assert 0 == app.run(['-q', 'inventory', '--stream', *rack.list(desk, names(15), 'fleet_at_once = 2')])
+    assert 0 == app.run(['-q', 'inventory', '--stream', *rack.list(desk, names(15), 'max_parallel_targets = 2')])
     assert 15 == len(alive)
     assert max(alive) <= 4
     assert '' == capsys.readouterr().err
@@ -142,7 +142,7 @@ def started_and_silent(desk: Desk, rack: Rack, *arguments: str) -> subprocess.Po
     """A run over ten targets that has come to where two of them are silent and two more were read."""
     listed = names(10)
     rack.silent = frozenset((listed[0], listed[2]))
-    process = desk.start('inventory', *arguments, *rack.list(desk, listed, 'fleet_at_once = 2', 'bmc_timeout = 600'))
+    process = desk.start('inventory', *arguments, *rack.list(desk, listed, 'max_parallel_targets = 2', 'bmc_timeout = 600'))
     rack.waited_for.acquire()
     rack.waited_for.acquire()
     return process
@@ -192,7 +192,7 @@ def test_what_stopping_itself_has_broken_off_is_no_failure(desk: Desk, rack: Rac
     monkeypatch.chdir(desk.folder)
     app = App()
     app.stdout = io.StringIO()
-    assert 130 == app.run(['inventory', '-f', 'json', *rack.list(desk, names(4), 'fleet_at_once = 1')])
+    assert 130 == app.run(['inventory', '-f', 'json', *rack.list(desk, names(4), 'max_parallel_targets = 1')])
     errors = [t['error'] for t in json.loads(app.stdout.getvalue())['targets']]
     assert errors[0] is None
     assert ['not read: the run was interrupted'] * 3 == [e['message'] for e in errors[1:]]
@@ -214,7 +214,7 @@ def test_two_ctrl_c_end_it_at_once(desk: Desk, rack: Rack):
 
 def test_a_reader_that_goes_away_stops_the_work(desk: Desk, rack: Rack):
     """As with ``| head -1``: quietly, with its sessions closed, and the rest of the fleet is not asked."""
-    process = desk.start('inventory', '--stream', *rack.list(desk, names(200), 'fleet_at_once = 2'))
+    process = desk.start('inventory', '--stream', *rack.list(desk, names(200), 'max_parallel_targets = 2'))
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.readline()
@@ -255,7 +255,9 @@ def test_ctrl_c_ends_both_processes(desk: Desk, rack: Rack):
     """Sessions are closed where BMCs still answer, what was read is told, and the rest says that it was not."""
     listed = names(40)
     rack.silent = frozenset((listed[0], listed[1]))
-    process = desk.start('inventory', '-f', 'json', *rack.list(desk, listed, TWO, 'fleet_at_once = 2', 'bmc_timeout = 600'))
+    process = desk.start(
+        'inventory', '-f', 'json', *rack.list(desk, listed, TWO, 'max_parallel_targets = 2', 'bmc_timeout = 600')
+    )
     rack.waited_for.acquire()
     rack.waited_for.acquire()
     process.send_signal(signal.SIGINT)

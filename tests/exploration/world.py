@@ -193,7 +193,7 @@ class World(HonestCase, Reborn):
             settle_timeout=120,
             reset_timeout=300,
             watch_interval=WATCH,
-            known_shortcomings=['middleware'],
+            accepted_misconfigurations=['middleware'],
         )
 
     # ------------------------------------------------------------------------------------------------------------ beginning

@@ -124,7 +124,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             catalogue=str(catalogue),
             certificate_key=str(write_certificate_key(self._folder)),
             publish=False,
-            known_shortcomings=['middleware'],
+            accepted_misconfigurations=['middleware'],
             poll_interval=0.1,
             settle_timeout=5,
             reset_timeout=20,

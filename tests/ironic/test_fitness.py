@@ -320,8 +320,8 @@ class TestTrouble(FitnessCase):
         """Nor where the rounds are switched off."""
         self.cleaned()
         self.change(maintenance=True)
-        for off in ({'publish': False}, {'fitness_interval': 0}):
-            self.config(**({'publish': True, 'fitness_interval': 30.0} | off), group='baremetal_acc')
+        for off in ({'publish': False}, {'availability_interval': 0}):
+            self.config(**({'publish': True, 'availability_interval': 30.0} | off), group='baremetal_acc')
             self.round()
             assert ([GPU, GPU], []) == (self.offers(), self.asked)
 

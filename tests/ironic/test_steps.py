@@ -95,11 +95,11 @@ class TestDiscovery(IronicCase):
     def test_a_conductor_does_not_start_with_a_shortcoming_that_nobody_has_accepted_by_name(self) -> None:
         """The error names the option and what to do; one that is accepted is told at every start."""
         self.config(group='api', middleware=['baremetal-acc-policy'], disallow_deploy_steps=['firmware.lock_accelerators'])
-        self.config(group='baremetal_acc', known_shortcomings=['middleware', 'disallow_clean_steps'])
+        self.config(group='baremetal_acc', accepted_misconfigurations=['middleware', 'disallow_clean_steps'])
         with pytest.raises(exception.DriverLoadError, match=r'\[api\] disallow_deploy_steps names firmware.lock_acc') as caught:
             RedfishAccFirmware()
-        assert 'add disallow_deploy_steps to [baremetal_acc] known_shortcomings' in str(caught.value)
-        self.config(group='baremetal_acc', known_shortcomings=['disallow_deploy_steps'])
+        assert 'add disallow_deploy_steps to [baremetal_acc] accepted_misconfigurations' in str(caught.value)
+        self.config(group='baremetal_acc', accepted_misconfigurations=['disallow_deploy_steps'])
         RedfishAccFirmware()
         self.config(group='api', middleware=[])
         with pytest.raises(exception.DriverLoadError, match=r'\[api\] middleware does not name baremetal-acc-policy'):
@@ -193,4 +193,4 @@ class TestAConductorWithoutOurSteps(IronicCase):
         """By the error that Ironic's conductor ends with."""
         assert 'Driver, hardware type or interface redfish-acc could not be loaded' in self.why
         assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in self.why
-        assert 'add disallow_deploy_steps to [baremetal_acc] known_shortcomings' in self.why
+        assert 'add disallow_deploy_steps to [baremetal_acc] accepted_misconfigurations' in self.why

@@ -564,7 +564,7 @@ class TestBack(WatchCase):
     def test_a_node_that_came_back_as_it_was_is_left_alone(self) -> None:
         """Nothing differs, nothing is written; and the host runs on where its BMC would show nothing without it."""
         self.handed_over()
-        self.config(group='baremetal_acc', lock_out_host=False)
+        self.config(group='baremetal_acc', power_off_tenant_host=False)
         self.machine.power('On')
         self.undeploy()
         assert states.AVAILABLE == self.settle(), self.node.last_error

@@ -141,7 +141,7 @@ class InventoryCommand(ReportCommand):
         limits = worker_pool.bounds(
             len(using.entries),
             max((len(e.bmcs) for e in using.entries), default=1),
-            at_once=using.settings.fleet_at_once,
+            at_once=using.settings.max_parallel_targets,
             each=using.settings.bmc_concurrency,
         )
         tools = using.tools(documents=False)

@@ -50,7 +50,7 @@ class Conductor:
         self.clock = clock
         self.start = datetime.now(UTC)
         self.admin = context.get_admin_context()
-        CONF.set_override('known_shortcomings', ['middleware'], 'baremetal_acc')  # there is no API here
+        CONF.set_override('accepted_misconfigurations', ['middleware'], 'baremetal_acc')  # there is no API here
         self.interface = firmware.RedfishAccFirmware()
         self.nodes: dict[str, Any] = {}
         self.ended: dict[str, float] = {}

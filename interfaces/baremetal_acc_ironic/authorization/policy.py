@@ -151,7 +151,7 @@ def as_lessee(task: Any) -> bool:
 def shortcomings() -> Iterator[tuple[str, str]]:
     """Yield settings of Ironic that disable protections of this package: a name, and a sentence that says what to do.
 
-    A conductor does not start with one, unless the administrator has named it in ``known_shortcomings``.
+    A conductor does not start with one, unless the administrator has named it in ``accepted_misconfigurations``.
     """
     theirs = settings.ironic()
     if NAME not in theirs.middleware:

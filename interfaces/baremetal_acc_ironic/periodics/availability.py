@@ -101,12 +101,12 @@ def rounds_of(manager: Any) -> AvailabilityRounds:
 
 def tick() -> float:
     """Return the seconds between two rounds."""
-    return settings.guest().fitness_interval.total_seconds() or 60.0
+    return settings.guest().availability_interval.total_seconds() or 60.0
 
 
 def on() -> bool:
     """Whether the periodic is enabled: publishing is on, and its interval is not 0."""
-    return placement.is_wanted() and bool(settings.guest().fitness_interval)
+    return placement.is_wanted() and bool(settings.guest().availability_interval)
 
 
 def hand_out(manager: Any, context: Any, now: datetime) -> None:

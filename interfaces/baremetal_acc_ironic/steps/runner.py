@@ -575,7 +575,7 @@ def _plan_late(task: Any, state: NodeState, job: Job, clock: TurnClock) -> tuple
 
 def _host_to_lock_out(task: Any, state: NodeState, flow: Flow) -> Ref | None:
     """Return the host of a node that has just come back, unless the operator's own ramdisk runs there."""
-    wanted = flow is Flow.CLEAN and settings.guest().lock_out_host and _hold(task, flow)
+    wanted = flow is Flow.CLEAN and settings.guest().power_off_tenant_host and _hold(task, flow)
     return handover.host_of(task, state) if wanted else None
 
 
