@@ -68,9 +68,6 @@ class Conditions:
     ramdisk: bool = False
 
 
-# ---------------------------------------------------------------------------------------------------------------- readings
-
-
 def seen(
     inventory: Inventory,
     baseline: Baseline,
@@ -161,9 +158,6 @@ def _digest(reading: LockReading) -> str:
     return hashlib.sha256(json.dumps(place).encode()).hexdigest()[:16]
 
 
-# ---------------------------------------------------------------------------------------------------------------- intervals
-
-
 def between(
     before: CardSeen,
     after: CardSeen,
@@ -187,17 +181,17 @@ def between(
 
     if ran is _Ran.NO:
         return covered(Cover.HOST_OFF)
-    opened = _not_locked(before, after)
-    if opened is None:
+    failure = _not_locked(before, after)
+    if failure is None:
         return covered(Cover.LOCKED)
     restarted = _restarted(before, after)
     if conditions.ramdisk and not before.restarted and restarted is not HostRan.RAN:
         return covered(Cover.RAMDISK, Strength.EVIDENCED if restarted is HostRan.DID_NOT_RUN else Strength.POLLED)
     if ran is _Ran.NOT_BY_POWER:
         return covered(Cover.HOST_OFF, Strength.POLLED)
-    if opened is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
-        opened = BreakCause.HOST_RAN
-    return Break(cause=opened, since=before.at, until=after.at, ref=after.hosts[0].system if after.hosts else None)
+    if failure is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
+        failure = BreakCause.HOST_RAN
+    return Break(cause=failure, since=before.at, until=after.at, ref=after.hosts[0].system if after.hosts else None)
 
 
 class _Ran(IntEnum):
@@ -301,9 +295,6 @@ def _not_locked(before: CardSeen, after: CardSeen) -> BreakCause | None:
         case Access.CLOSED:
             pass
     return None if set(before.locks) <= set(after.locks) else BreakCause.LOCK_CHANGED
-
-
-# -------------------------------------------------------------------------------------------------------------------- chains
 
 
 def read(

@@ -228,9 +228,6 @@ def _accounts_for(action: Action, change: Change) -> bool:
             return False
 
 
-# ----------------------------------------------------------------------------------------------------- pairing devices
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Met:
     """Devices of two inventories: pairs that correspond to each other, and the rest."""
@@ -306,6 +303,7 @@ def _is_another(old: Accelerator, new: Accelerator) -> bool:
 
 
 def _differ(was: str | None, found: str | None) -> bool:
+    """Whether two values are known and differ, upper and lower case apart."""
     return was is not None and found is not None and was.casefold() != found.casefold()
 
 
@@ -351,9 +349,6 @@ def _hidden(a: Accelerator, look: Inventory) -> BmcsNotAsked | BehindGap | None:
         return BmcsNotAsked(names=tuple(sorted(bmcs)))
     gap = next((g for g in look.gaps if g.hides and g.ref.bmc in bmcs), None)
     return None if gap is None else BehindGap(gap=gap)
-
-
-# ------------------------------------------------------------------------------------------------ changes of one device
 
 
 def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Inventory) -> Iterator[Change]:
@@ -480,6 +475,7 @@ def _slots(a: Accelerator) -> dict[str, _Shown]:
 
 
 def _lock_keys(locks: Iterable[LockReading]) -> dict[str, LockReading]:
+    """Index lock readings by mechanism, resource and field."""
     return {f'{r.mechanism} {r.ref} {r.field}': r for r in locks}
 
 
@@ -506,9 +502,6 @@ def _paths(a: Accelerator) -> dict[str, _Shown]:
 
 def _about(kind: SubjectKind, name: str) -> Subject:
     return Subject(kind=kind, name=name)
-
-
-# -------------------------------------------------------------------------------------- values that could not be read
 
 
 def _unread(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
@@ -599,9 +592,6 @@ def _carried_locks(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) ->
     kept = (r for key, r in was.items() if key not in found and _unseen(gaps, r.ref) is not None)
     both = (was[key] if key in was and r.value is None and was[key].value is not None else r for key, r in found.items())
     return (*both, *kept)
-
-
-# ------------------------------------------------------------------------------------------------------------- stored form
 
 
 def _lean(a: Accelerator) -> Accelerator:

@@ -360,6 +360,7 @@ def _protected(action: Release | Engage) -> str:
 
 
 def _writes_seen(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Job:
+    """Return the job after a poll of its writes."""
     for position, seen in sight.writes.items():
         item = job.items[position]
         if seen.successor is not None and isinstance(item.action, Flash | Program):
@@ -562,6 +563,7 @@ def _not_beside_what_may_go_on(job: Job, now: datetime) -> Job:
 
 
 def _resets_seen(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Job:
+    """Return the job after a poll of its resets."""
     for position, came in sight.resets.items():
         item = job.items[position]
         if item.state is not ItemState.RUNNING or not isinstance(item.action, Reset):
@@ -754,6 +756,7 @@ def sharing_upload(job: Job, position: int) -> tuple[int, ...]:
 
 
 def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:
+    """Yield the writes that have not ended, with position and item."""
     for position, item in enumerate(job.items):
         if isinstance(item.action, Flash | Program) and not item.state.ended:
             yield position, item, item.action
@@ -805,6 +808,7 @@ def _due(job: Job, positions: list[int]) -> DueActions:
 
 
 def _is(action: Action, purpose: ResetPurpose) -> bool:
+    """Whether an action is a reset of this purpose."""
     return isinstance(action, Reset) and action.purpose is purpose
 
 

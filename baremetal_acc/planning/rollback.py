@@ -43,9 +43,6 @@ _MOST_PARTS = 6
 """How many firmware components of a card a sentence names at most."""
 
 
-# ---------------------------------------------------------------------------------------------------- planning the rollback
-
-
 def due(job: Job, now: datetime) -> tuple[int, ...]:
     """Return the positions of flashes that have to be rolled back and were not yet: they failed after they were started.
 
@@ -357,9 +354,6 @@ def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKi
     return False
 
 
-# ---------------------------------------------------------------------------------------------------------- judging the end
-
-
 def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
     """Return the flashes that ended well and whose device now shows something else, with what it shows; includes rollbacks."""
     found = {}
@@ -554,6 +548,7 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _shown(version: str | None, staged: str | None, wanted: str) -> bool:
+    """Whether the wanted version runs, and no other one is staged."""
     return image_selection.same_version(version, wanted) and (staged is None or image_selection.same_version(staged, wanted))
 
 
@@ -739,9 +734,6 @@ def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------------ helpers
-
-
 def _shows(component: Component | None, version: str) -> bool:
     """Whether the component runs the version, and the next reset does not change that."""
     return component is not None and _shown(component.version, component.staged, version)
@@ -772,10 +764,12 @@ def part_of(accelerator: Accelerator, ref: Ref) -> Component | None:
 
 
 def _component(accelerator: Accelerator | None, ref: Ref) -> Component | None:
+    """Return the firmware component of a device that an update of this SoftwareInventory writes."""
     return None if accelerator is None else next((c for c in accelerator.firmware if c.ref == ref), None)
 
 
 def _place(action: Flash | Program) -> Place:
+    """Return the place that an action writes."""
     return (action.accelerator, action.ref)
 
 

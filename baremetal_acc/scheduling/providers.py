@@ -100,9 +100,6 @@ _VERIFIED = (FUNCTION_PREFIX, CAN_PREFIX, TOGETHER, PROGRAM)
 """Traits that say what was verified, or what a rule offers: a list of known devices must not set them."""
 
 
-# ------------------------------------------------------------------------------------------------------------------ names
-
-
 def card_uuid(node_uuid: str, accelerator: AcceleratorId) -> str:
     """Return the UUID of the provider of a device in a node.
 
@@ -243,9 +240,6 @@ def room_for(traits: frozenset[str], others: frozenset[str]) -> frozenset[str]:
     return traits if len(traits | kept) <= NODE_TRAITS else frozenset(t for t in traits if t.startswith(PREFIX))
 
 
-# ------------------------------------------------------------------------------------------------------------------- tree
-
-
 def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Functions, offers: Offers = _USUAL) -> ProviderTree:
     """Build the provider tree that placement should have of a node.
 
@@ -345,9 +339,6 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
     return replace(wanted, providers=_parents_first((*others, merged)))
 
 
-# ------------------------------------------------------------------------------------------------------------------- diff
-
-
 def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
     """Return the placement calls that turn the actual tree into the wanted one, in a safe order.
 
@@ -423,10 +414,11 @@ def describe(call: Call) -> str:
             assert_never(call)
 
 
-# ---------------------------------------------------------------------------------------------------------------- helpers
-
-
 def _canonical(node_uuid: str) -> str:
+    """Return the UUID of a node in normal form.
+
+    :raises UsageError: ``node_uuid`` is no UUID.
+    """
     try:
         return str(uuid.UUID(node_uuid))
     except ValueError:
@@ -444,6 +436,7 @@ def _uuid(node_uuid: str, *parts: str) -> str:
 
 
 def _word(text: str) -> str:
+    """Return a text as part of a name in placement: letters and digits in upper case, one underscore between them."""
     return re.sub(r'[^0-9A-Za-z]+', '_', text).strip('_').upper()
 
 
@@ -456,6 +449,7 @@ def _whole_word(text: str) -> str:
 
 
 def _bounded(name: str) -> str:
+    """Return a class or trait in the length that placement takes: the end of a longer one is replaced by a digest."""
     if len(name) <= NAME_LENGTH:
         return name
     rest = hashlib.sha256(name.encode()).hexdigest()[:12].upper()
@@ -494,6 +488,7 @@ class _Slot:
 
 
 def _offer(accelerator: Accelerator, offers: Offers) -> Offer:
+    """Return how a device is offered: by a rule, or as usual."""
     return offers.get(accelerator.id) or Offer(how=usual(accelerator))
 
 
@@ -503,16 +498,16 @@ def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str
     :param function: the function that it verifiably holds; None: none, unknown, or in an ambiguous slot.
     :param given: the traits of its card from the lists of known devices.
     """
-    held = None if function is None else names[function]
-    ids = frozenset() if held is None else _function_ids(given, made.uuids.get(slot_id))
+    named = None if function is None else names[function]
+    ids = frozenset() if named is None else _function_ids(given, made.uuids.get(slot_id))
     match made.how:
         case Offering.FUNCTION:
-            return _Slot(resource_class=held, traits=ids)
+            return _Slot(resource_class=named, traits=ids)
         case Offering.REGION:
             # An unknown function was left by somebody: the slot is handed to nobody.
-            known = held is not None or slot_id in made.known
+            known = named is not None or slot_id in made.known
             can = {can_trait(f) for f in made.takes.get(slot_id, ())}
-            traits = can | ({held} if held is not None else set()) | ({PROGRAMMABLE} if can else set()) | ids
+            traits = can | ({named} if named is not None else set()) | ({PROGRAMMABLE} if can else set()) | ids
             return _Slot(resource_class=(made.resource_class or REGION_CLASS) if known else None, traits=frozenset(traits))
         case Offering.DEVICE | Offering.TOGETHER | Offering.NOTHING:
             return _Slot(resource_class=None)
@@ -539,6 +534,10 @@ def _one_more(inventories: tuple[ProviderInventory, ...], resource_class: str) -
 
 
 def _own_traits(accelerator: Accelerator) -> frozenset[str]:
+    """Return the traits of a device from the operator's lists of known devices.
+
+    :raises UsageError: one of them may not be used.
+    """
     for trait in sorted(accelerator.traits):
         if not _TRAIT.fullmatch(trait) or trait.startswith((*_OTHERS, *_VERIFIED)):
             raise UsageError(
@@ -572,6 +571,7 @@ def _parents_first(providers: Iterable[Provider]) -> tuple[Provider, ...]:
 
 
 def _with_descendants(published: ProviderTree, roots: frozenset[str]) -> frozenset[str]:
+    """Return the UUIDs of these providers, and of all providers below them."""
     found = set(roots)
     for provider in _parents_first(published.providers):
         if provider.parent_uuid in found:
