@@ -27,7 +27,7 @@ from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.locks import registry as find_locks
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image, SignatureDemand
-from baremetal_acc.planning.job_transitions import RetryLimits
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.policy import baseline
 from baremetal_acc.policy.baseline import Baseline
 from baremetal_acc.scheduling.schedulable import unknown

@@ -13,7 +13,7 @@ from baremetal_acc.locks.mechanism import Mechanism
 from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import ResetKind, Scope
-from baremetal_acc.scheduling.providers import CLASSES, PREFIX
+from baremetal_acc.scheduling.provider_names import CLASSES, PREFIX
 from doc import support
 from doc.rst import plain, table
 

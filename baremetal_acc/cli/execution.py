@@ -51,7 +51,7 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.planning import quarantine, rollback, setting_changes
+from baremetal_acc.planning import quarantine, quarantine_writes, setting_changes
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.render import findings
 
@@ -361,7 +361,7 @@ class Execution:
         whole = good and one.verb is Verb.APPLY and one.devices is None
         one.state = one.state.after(one.job, inventory, datetime.now(UTC), met=good, whole=whole)
         if good and inventory is not None:
-            written = {a.accelerator for a in rollback.written_well(one.job) if isinstance(a, Flash)}
+            written = {a.accelerator for a in quarantine_writes.written_well(one.job) if isinstance(a, Flash)}
             one.state = replace(one.state, anew=one.state.anew - written)
         marks = quarantine.with_interferences(one.state.quarantined, one.job.interferences)
         one.state = replace(one.state, quarantined=marks)

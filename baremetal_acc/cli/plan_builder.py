@@ -49,11 +49,11 @@ from baremetal_acc.planning import (
     quarantine,
     relevance,
     remediation,
-    unseen,
     waivers,
     watch,
 )
 from baremetal_acc.planning.plan import Part
+from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 
 LOG = logging.getLogger(__name__)
@@ -210,7 +210,7 @@ def look(
         # The notes of an unlock name the locks that stay closed.
         kept = made.notes if request.verb is Verb.UNLOCK else ()
         if request.verb is Verb.APPLY:
-            kept = tuple(unseen.notes(inventory, tools.baseline, target.node, devices))
+            kept = tuple(note_unseen_firmware(inventory, tools.baseline, target.node, devices))
             # An operator takes "nothing to do" for "everything holds", so the target is verified as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
                 inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)

@@ -20,7 +20,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.slow_answers import SlowAnswers
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Supply
 
 GROUP = 'placement'
@@ -45,7 +45,7 @@ class NodePlacement:
         :param alone: check that nothing of the node is claimed afterwards, the machine itself included.
         :raises PlacementError: a consumer holds an allocation, or placement refused.
         """
-        meant = None if accelerators is None else frozenset(providers.card_uuid(self.root, a) for a in accelerators)
+        meant = None if accelerators is None else frozenset(provider_names.card_uuid(self.root, a) for a in accelerators)
         self.publisher.withdraw(self.root, meant, alone=alone)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:

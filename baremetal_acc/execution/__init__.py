@@ -33,16 +33,10 @@ from baremetal_acc.execution.target_identity import bound, origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
 from baremetal_acc.planning import activation, interference, login_backoff, rollback, setting_changes, succession
-from baremetal_acc.planning.job_transitions import (
-    DueActions,
-    RetryLimits,
-    advance,
-    current,
-    describe,
-    sent,
-    taken_up,
-    waits_for_lock,
-)
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.due_actions import DueActions, waits_for_lock
+from baremetal_acc.planning.job_transitions import advance, current, sent, taken_up
+from baremetal_acc.planning.retry_limits import RetryLimits
 
 LOG = logging.getLogger(__name__)
 

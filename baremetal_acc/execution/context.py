@@ -18,7 +18,7 @@ from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.image_selection import another
-from baremetal_acc.planning.job_transitions import RetryLimits
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.waivers import Blockable
 from baremetal_acc.policy.baseline import Baseline, NodeFacts
 from baremetal_acc.scheduling.schedulable import Place, Supply

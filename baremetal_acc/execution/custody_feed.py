@@ -29,7 +29,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import custody, custody_rules, interference, updates
+from baremetal_acc.planning import custody, custody_intervals, custody_readings, custody_rules, interference, updates
 from baremetal_acc.planning.image_selection import same_version
 
 _WRITTEN = (ItemState.STAGED, ItemState.DONE)
@@ -65,7 +65,7 @@ def looked(
     kept = with_foreign_writes(kept, inventory)
     now = custody.read(
         kept,
-        custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle, before=kept),
+        custody_readings.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle, before=kept),
         inventory.at,
         replace(_conditions(tools), ramdisk=False),
         absent_breaks=not _may_hide(inventory),
@@ -74,9 +74,9 @@ def looked(
     return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
 
 
-def _conditions(tools: Tools) -> custody.Conditions:
+def _conditions(tools: Tools) -> custody_intervals.Conditions:
     settles = interference.tail(tools.patience.poll)
-    return custody.Conditions(blind_limit=tools.patience.blind, settles=settles, ramdisk=tools.ramdisk)
+    return custody_intervals.Conditions(blind_limit=tools.patience.blind, settles=settles, ramdisk=tools.ramdisk)
 
 
 def _may_hide(inventory: Inventory) -> bool:
@@ -91,7 +91,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
     """
     by = inventory.at if tools.polling is None else tools.polling.moment()
     job = after_polling(job, tools)
-    cards = custody.seen(
+    cards = custody_readings.seen(
         inventory,
         tools.baseline,
         target.node,

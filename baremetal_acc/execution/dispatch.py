@@ -12,7 +12,7 @@ from baremetal_acc.execution.locking import engage, release
 from baremetal_acc.execution.power import reset
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Job, Program, Publish, Release, Reset, Withdraw
-from baremetal_acc.planning.job_transitions import DueActions
+from baremetal_acc.planning.due_actions import DueActions
 
 
 def needs_inventory(move: DueActions) -> bool:

@@ -40,9 +40,10 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import CUSTODY, SubjectKind
-from baremetal_acc.planning import bundle_parts, interference, rollback, setting_changes, succession
+from baremetal_acc.planning import bundle_parts, interference, rollback, setting_changes, succession, write_outcomes
+from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.followed_tasks import followed, to_follow
-from baremetal_acc.planning.job_transitions import describe, ended
+from baremetal_acc.planning.job_items import ended
 from baremetal_acc.render import findings
 from baremetal_acc.scheduling.schedulable import programmed, supply
 
@@ -93,7 +94,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     still_open = unprotected(verdict)
     # A job that has failed has its reasons: only open locks are added, as other findings would repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
-    wrong = rollback.wrong(job, inventory)
+    wrong = write_outcomes.wrong(job, inventory)
     if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
         return job
     told = bundle_parts.read_back(job, tools.catalogue, inventory, others)
@@ -103,10 +104,10 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = ended(job, position, ItemState.FAILED, now, found, unsure=job.items[position].unsure)
     if wrong and not job.second and rollback.due(job, now):
         return replace(job, second=True)
-    for position in rollback.in_force(job, inventory):
+    for position in write_outcomes.in_force(job, inventory):
         job = ended(job, position, ItemState.DONE, now)
     if not wrong:
-        pardoned = rollback.forgiven(job, inventory)
+        pardoned = write_outcomes.forgiven(job, inventory)
         if pardoned != job and not pardoned.reasons:
             unmet = verdict.unmet
         job = pardoned
@@ -116,7 +117,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if job.reasons or reasons:
         reasons += setting_changes.objected(job, inventory)
-    end = rollback.judge(job, inventory)
+    end = write_outcomes.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
     if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
         job, off = _kept_off(job, inventory, target, tools, now)
@@ -159,7 +160,7 @@ def _measures(job: Job) -> bool:
 
 def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime) -> Job:
     """Return the job with a verdict where the machine cannot be read: nothing that was written or released counts as proven."""
-    end = rollback.judge(job, None)
+    end = write_outcomes.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     off: tuple[str, ...] | None = ()
     if open_ones or end.quarantined or end.held:
@@ -178,7 +179,7 @@ def shut_out(job: Job, exc: BmcLockedOut, now: datetime) -> Job:
             state = ItemState.FAILED if item.state.begun else ItemState.SKIPPED
             unsure = item.state.begun and isinstance(item.action, Flash | Program)
             job = ended(job, position, state, now, 'what became of it is not known', unsure=unsure)
-    end = rollback.judge(job, None)
+    end = write_outcomes.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
     kept_off = [
         f'{system} was powered off, and not on again by us; the host may run if others did that' for system in held(job)

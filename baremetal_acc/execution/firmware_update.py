@@ -26,9 +26,10 @@ from baremetal_acc.model.inventory import Inventory, Objection, PowerState, Task
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import interference, known_later, succession
+from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.host_interference import host_may_program
 from baremetal_acc.planning.image_selection import same_version, unfit
-from baremetal_acc.planning.job_transitions import describe, ended, sharing_upload
+from baremetal_acc.planning.job_items import ended, sharing_upload
 from baremetal_acc.policy.baseline import demands
 
 LOG = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from baremetal_acc.model.lock import (
 )
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import known_later, setting_changes
-from baremetal_acc.planning.job_transitions import describe
+from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.setting_changes import reading_of
 
 LOG = logging.getLogger(__name__)

@@ -23,9 +23,10 @@ from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.subject import SubjectKind
-from baremetal_acc.planning import activation, interference, rollback
+from baremetal_acc.planning import activation, interference, write_outcomes
+from baremetal_acc.planning.action_descriptions import describe, objected
 from baremetal_acc.planning.image_selection import same_version
-from baremetal_acc.planning.job_transitions import describe, given_up, objected
+from baremetal_acc.planning.job_items import given_up
 from baremetal_acc.render import findings
 
 LOG = logging.getLogger(__name__)
@@ -310,7 +311,7 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     # Only the locks are checked here; the final inspection checks what the devices run.
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     job = custody_feed.after_reading(job, inventory, target, tools, starting=system)
-    lost = rollback.lost(job)
+    lost = write_outcomes.lost(job)
     why = [findings.sentence(f) for f in unprotected(verdict)]
     why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]
     why += [f'{device} could be neither written nor put back' for device in lost]

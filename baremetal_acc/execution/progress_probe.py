@@ -17,22 +17,17 @@ from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset,
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.planning import activation, bmc_restart, interference, setting_changes, succession, waiting_tasks
+from baremetal_acc.planning.action_descriptions import complained, describe
+from baremetal_acc.planning.due_actions import DueActions
 from baremetal_acc.planning.image_selection import same_version
-from baremetal_acc.planning.job_transitions import (
-    UNASKED,
-    DueActions,
-    RetryLimits,
-    Sight,
-    WriteSight,
-    complained,
-    current,
-    describe,
-    stalls,
-    with_item,
-)
+from baremetal_acc.planning.job_items import with_item
+from baremetal_acc.planning.job_readings import UNASKED, Sight, WriteSight
+from baremetal_acc.planning.job_transitions import current
 from baremetal_acc.planning.merge import merge
-from baremetal_acc.planning.rollback import found_in, part_of
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.update_states import UpdateObservation, classify
+from baremetal_acc.planning.write_transitions import stalls
+from baremetal_acc.planning.written_places import found_in, part_of
 
 LOG = logging.getLogger(__name__)
 

@@ -35,7 +35,10 @@ from baremetal_acc.model.job import (
     ResetPurpose,
     Wait,
 )
-from baremetal_acc.planning.job_transitions import DueActions, RetryLimits, describe, ended, with_item
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.due_actions import DueActions
+from baremetal_acc.planning.job_items import ended, with_item
+from baremetal_acc.planning.retry_limits import RetryLimits
 
 LOG = logging.getLogger(__name__)
 

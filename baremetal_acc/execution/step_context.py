@@ -12,7 +12,7 @@ from baremetal_acc.execution.observation import Bmcs
 from baremetal_acc.execution.retry_policy import not_performed
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Item, ItemState, Job
-from baremetal_acc.planning.job_transitions import ended, with_item
+from baremetal_acc.planning.job_items import ended, with_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from baremetal_acc.errors import InventoryInUse, PlacementUnreachable
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement import provider_reader, schemas
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
-from baremetal_acc.scheduling.providers import OWNER
+from baremetal_acc.scheduling.provider_names import OWNER
 
 _TOLD = 3
 

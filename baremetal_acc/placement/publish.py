@@ -54,9 +54,9 @@ from baremetal_acc.placement.client import (
     PlacementClient,
     refusal,
 )
-from baremetal_acc.scheduling import providers
-from baremetal_acc.scheduling.overlap import overlapping
-from baremetal_acc.scheduling.providers import OWNER
+from baremetal_acc.scheduling import provider_diff, providers
+from baremetal_acc.scheduling.provider_names import OWNER
+from baremetal_acc.scheduling.providers import overlapping
 
 LOG = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class Publisher:
         held = {} if consumer is None else self.claims(consumer)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
         wanted = providers.beside(_with_held(tree, actual, held), actual, self.flat(tree))
-        return providers.diff(wanted, actual, delete_gone=delete_gone)
+        return provider_diff.diff(wanted, actual, delete_gone=delete_gone)
 
     def holders(self, root_uuid: str) -> tuple[str, ...]:
         """Return the consumers of the root itself, which is the machine; none if there is no root.
@@ -216,7 +216,7 @@ class Publisher:
         """
         known = frozenset(p.uuid for p in tree.providers)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
-        return providers.diff(providers.prepared(tree, actual), actual)
+        return provider_diff.diff(providers.prepared(tree, actual), actual)
 
     def prepare(self, tree: ProviderTree) -> PublishResult:
         """Create the providers of a tree with their traits, and leave all inventories as they are: new providers offer nothing.
@@ -329,7 +329,7 @@ class Publisher:
         """Publish a tree: change placement until it agrees with the tree.
 
         :param consumer: the node's own instance. Inventory that it holds and the tree lacks stays, fully reserved.
-        :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.scheduling.providers.diff`.
+        :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.scheduling.provider_diff.diff`.
         :param still: raises when the node is not ours any more.
         :raises RootMissing: there is no root: Nova has not made it yet.
         :raises InventoryInUse: another consumer holds inventory that the tree lacks, which stays, fully reserved. All else was
@@ -426,7 +426,7 @@ class Publisher:
             same = overlapping(busy, actual, wanted)
             return [
                 c
-                for c in providers.diff(wanted, actual, delete_gone=delete_gone)
+                for c in provider_diff.diff(wanted, actual, delete_gone=delete_gone)
                 if not (isinstance(c, DeleteProvider) and c.uuid in busy)
                 and not (isinstance(c, SetInventories) and c.inventories and c.uuid in same)
             ]
@@ -443,7 +443,7 @@ class Publisher:
                 actual = self._read(root, known)
                 from_memory, flat = False, None  # the root was read again
                 calls = missing(actual)
-            if beside_root and flat is None and providers.offers(calls, actual):
+            if beside_root and flat is None and provider_diff.offers(calls, actual):
                 flat = self.flat(wanted_of(actual))
                 if flat and from_memory:
                     return None  # the inventory may have been moved from the root since
@@ -462,7 +462,7 @@ class Publisher:
             self._declare_for(calls)
             taken = list[Call]()
             for call in self._send_all(root, calls, actual, consumer, held, busy, still):
-                LOG.info('node %s: %s', root, providers.describe(call))
+                LOG.info('node %s: %s', root, provider_diff.describe(call))
                 taken.append(call)
                 done.append(call)
             if not from_memory and not actual.providers and len(taken) == len(calls):
@@ -513,7 +513,7 @@ class Publisher:
         :raises _Again: placement has changed since it was read.
         """
         seen = {p.uuid: p for p in actual.providers}
-        offers = providers.offers(calls, actual)
+        offers = provider_diff.offers(calls, actual)
         offering = frozenset(offers)
         left_out: set[str] = set()  # their other calls do not apply any more, or were sent already
         known = set(busy)

@@ -33,7 +33,7 @@ from baremetal_acc.placement import provider_reader, schemas
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementAnswer, PlacementClient, refusal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import reshape
-from baremetal_acc.scheduling.providers import OWNER
+from baremetal_acc.scheduling.provider_names import OWNER
 
 LOG = logging.getLogger(__name__)
 

@@ -4,25 +4,17 @@
 
 The types are in :mod:`baremetal_acc.model.custody`.
 
-The unit of proof is the interval between two readings of a card. :func:`between` judges one interval by the two readings at its
-ends, in this order: the host is known to have been off all the time; every demanded path was closed and proven at both ends;
-only the operator's ramdisk ran; the host was read off at both ends, which are no further apart than a host needs to start.
-Anything else breaks the chain. Time in which nobody reads the machine breaks a chain only where a demanded path was open at its
-start or is not closed as before at its end.
+The unit of proof is the interval between two readings of a card (:mod:`~baremetal_acc.planning.custody_readings`), which
+:mod:`~baremetal_acc.planning.custody_intervals` judges.
 
 This relies on a BMC that reports power and locks truthfully, and for chains that begin with a write on an updater of the card
 that writes what it is sent. A measurement that a root of trust has signed does not rely on the updater.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import IntEnum
 
-from baremetal_acc.model.accelerator import Accelerator, Kind
-from baremetal_acc.model.codec import encode
 from baremetal_acc.model.custody import (
     Access,
     Break,
@@ -37,264 +29,24 @@ from baremetal_acc.model.custody import (
     Origin,
     Strength,
 )
-from baremetal_acc.model.inventory import BmcFacts, HostReading, Inventory, PowerState
-from baremetal_acc.model.lock import Engagement, LockReading, LockState
-from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
-from baremetal_acc.planning import host_evidence, lock_evidence
-from baremetal_acc.planning.host_evidence import EvidenceSource, HostRan
-from baremetal_acc.policy.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.model.inventory import HostReading, PowerState
+from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.planning import host_evidence
+from baremetal_acc.planning.custody_intervals import (
+    Conditions,
+    HostActivity,
+    between,
+    find_lock_failure,
+    host_activity,
+    is_ramdisk_gone,
+)
+from baremetal_acc.planning.host_evidence import EvidenceSource
 
 MOST_INTERVALS = 16
 """Limit of the intervals of one chain; above it the oldest two are joined.
 
 A reader needs to know what covered the time since the last hand-over.
 """
-
-_CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What the reading of a machine is judged by, apart from the reading itself.
-
-    :ivar blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
-    :ivar settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
-    :ivar ramdisk: a job works while the operator's ramdisk, which was booted on the host, runs. Once the host was restarted it
-        is unknown what runs on it.
-    """
-
-    blind_limit: timedelta
-    settles: timedelta = timedelta(0)
-    ramdisk: bool = False
-
-
-def seen(
-    inventory: Inventory,
-    baseline: Baseline,
-    node: NodeFacts,
-    engagements: Iterable[Engagement],
-    *,
-    lifecycle: int,
-    before: Custody,
-    starting: Ref | None = None,
-) -> dict[AcceleratorId, CardSeen]:
-    """Return what custody needs of a whole reading of a machine, by card.
-
-    :param engagements: our own records; only they make a lock proven.
-    :param before: the custody that the reading is going to extend.
-    :param starting: as of :func:`~baremetal_acc.planning.lock_evidence.judge`.
-    """
-    records = lock_evidence.Records(engagements)
-    hosts, shared = inventory.hosts, inventory.shared_devices
-    found = {}
-    for accelerator in inventory.accelerators:
-        closed = _proven_closed(before.of(accelerator.id).seen)
-        locks = tuple(
-            _engaged_again(r, lock_evidence.judge(r, records.at(r), lifecycle=lifecycle, starting=starting), closed)
-            for r in accelerator.locks
-        )
-        # A device that other machines of the BMC reach, too, has hosts that are not read: none is known.
-        reaching = () if accelerator.id in shared else hosts
-        own = _own_system(accelerator, inventory, hosts)
-        found[accelerator.id] = _card(accelerator, demands(baseline, accelerator, node), locks, inventory.at, reaching, own)
-    return found
-
-
-def _proven_closed(card: CardSeen | None) -> frozenset[str]:
-    """Return the digests of the locks that keep a card closed."""
-    return frozenset(card.locks) if card is not None and card.access is Access.CLOSED and card.proven else frozenset()
-
-
-def _engaged_again(reading: LockReading, judged: LockReading, closed: frozenset[str]) -> LockReading:
-    """Return a lock that was closed, and that we have engaged once more, as closed: only the new record waits for its reset."""
-    waits = reading.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
-    return reading if waits and _digest(reading) in closed else judged
-
-
-def _card(
-    accelerator: Accelerator,
-    wanted: Demands,
-    locks: tuple[LockReading, ...],
-    at: datetime,
-    hosts: tuple[BmcFacts, ...],
-    own: PowerState,
-) -> CardSeen:
-    """Return what custody needs of one card.
-
-    :param hosts: those that reach the card; ``own``: the power of the System that the card itself is.
-    """
-    paths = sorted(wanted.block & HOST_PATHS)
-    weakest = [lock_evidence.weakest(lock_evidence.coverage(accelerator, path, locks)).state for path in paths]
-    # A lock that takes effect with a start shows another value after it: it only has to be closed then.
-    pending = {r.place for r in accelerator.locks if r.state is LockState.PENDING_RESET}
-    closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED and r.place not in pending]
-    return CardSeen(
-        at=at,
-        access=_access(weakest),
-        hosts=tuple(HostSeen(system=facts.system, reading=facts.host) for facts in hosts if facts.system is not None),
-        locks=tuple(sorted(map(_digest, closing))),
-        proven=bool(weakest) and all(state is LockState.LOCKED_VERIFIED for state in weakest),
-        own_processor=accelerator.kind is Kind.DPU and own is not PowerState.OFF,
-        bmcs=frozenset(ref.bmc for ref in accelerator.refs),
-    )
-
-
-def _access(states: list[LockState]) -> Access:
-    if not states or any(s not in _CLOSED and s is not LockState.UNKNOWN for s in states):
-        return Access.OPEN
-    return Access.UNKNOWN if LockState.UNKNOWN in states else Access.CLOSED
-
-
-def _own_system(accelerator: Accelerator, inventory: Inventory, hosts: tuple[BmcFacts, ...]) -> PowerState:
-    """Return the power of the System that a card itself is, as the BMC of a DPU shows it; unknown where no BMC shows it."""
-    names = {ref.bmc for ref in accelerator.refs} - {HOST, *(facts.name for facts in hosts)}
-    found = [facts.power for facts in inventory.bmcs if facts.name in names and facts.system is not None]
-    return found[0] if len(found) == 1 else PowerState.UNKNOWN
-
-
-def _digest(reading: LockReading) -> str:
-    """Return a digest that differs for different locks and settings. 64 bits suffice: a collision helps no attacker."""
-    place = (reading.mechanism, encode(reading.ref), reading.field, reading.part, reading.value, reading.leaves)
-    return hashlib.sha256(json.dumps(place).encode()).hexdigest()[:16]
-
-
-def between(
-    before: CardSeen,
-    after: CardSeen,
-    conditions: Conditions,
-    *,
-    dependable: frozenset[Ref] = frozenset(),
-    by: datetime | None = None,
-) -> Interval | Break:
-    """Judge the interval between two readings of a card.
-
-    :param by: when the power of the hosts had been read at the end of the interval, UTC; None: at once. An inspection takes
-        time, and it is unknown how much of it had passed when the power was read.
-    :param conditions: of the later reading.
-    :param dependable: the Systems whose BMC was seen to set the time of the last reset at a start.
-    """
-    elapsed = (after.at if by is None else by) - before.at
-    ran = _host_ran(before, after, elapsed, conditions, dependable)
-
-    def covered(cover: Cover, strength: Strength = Strength.EVIDENCED) -> Interval:
-        return Interval(since=before.at, until=after.at, cover=cover, strength=strength)
-
-    if ran is _Ran.NO:
-        return covered(Cover.HOST_OFF)
-    failure = _not_locked(before, after)
-    if failure is None:
-        return covered(Cover.LOCKED)
-    restarted = _restarted(before, after)
-    if conditions.ramdisk and not before.restarted and restarted is not HostRan.RAN:
-        return covered(Cover.RAMDISK, Strength.EVIDENCED if restarted is HostRan.DID_NOT_RUN else Strength.POLLED)
-    if ran is _Ran.NOT_BY_POWER:
-        return covered(Cover.HOST_OFF, Strength.POLLED)
-    if failure is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
-        failure = BreakCause.HOST_RAN
-    return Break(cause=failure, since=before.at, until=after.at, ref=after.hosts[0].system if after.hosts else None)
-
-
-class _Ran(IntEnum):
-    """Whether the host ran code of its own in an interval, the best first.
-
-    ``no``: a source besides its power shows that it did not. ``not-by-power``: it was read off at both ends, which are close
-    together. ``silent``: no source tells.
-    """
-
-    NO = 0
-    NOT_BY_POWER = 1
-    SILENT = 2
-    YES = 3
-
-
-def _host_ran(
-    before: CardSeen,
-    after: CardSeen,
-    elapsed: timedelta,
-    conditions: Conditions,
-    dependable: frozenset[Ref],
-) -> _Ran:
-    """Return whether any System that reaches the card has run: the worst of them. One that only one reading shows is silent."""
-    now = {host.system: host.reading for host in after.hosts}
-    found = [
-        _ran(host, before.at, now[host.system], elapsed, conditions, dependable) if host.system in now else _Ran.SILENT
-        for host in before.hosts
-    ]
-    same = bool(found) and {host.system for host in before.hosts} == set(now)
-    return max(found) if same else max((*found, _Ran.SILENT))
-
-
-def _ran(
-    host: HostSeen,
-    at: datetime,
-    reading: HostReading,
-    elapsed: timedelta,
-    conditions: Conditions,
-    dependable: frozenset[Ref],
-) -> _Ran:
-    # What the BMC shows of a host may still change by the power-off, counted from the first reading that found it off.
-    off_for = None if host.off_since is None else max(timedelta(0), at - host.off_since)
-    tail = timedelta(0) if off_for is None else max(timedelta(0), conditions.settles - off_for)
-    said = host_evidence.evidence(
-        host.reading,
-        reading,
-        elapsed,
-        settles=tail,
-        blind_limit=conditions.blind_limit,
-        dependable=frozenset({EvidenceSource.LAST_RESET} if host.system in dependable else ()),
-    )
-    if any(one.says is HostRan.RAN for one in said):
-        return _Ran.YES
-    shows = {one.source for one in said if one.says is HostRan.DID_NOT_RUN}
-    if EvidenceSource.LAST_RESET in shows:
-        return _Ran.NO
-    return _Ran.NOT_BY_POWER if EvidenceSource.POWER in shows else _Ran.SILENT
-
-
-def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
-    """Return whether any System that was on at two readings was restarted between them.
-
-    A System that only one of the readings shows counts as restarted; and so does whatever reaches a card of which no System is
-    shown.
-    """
-    now = {host.system: host.reading for host in after.hosts}
-    if not now or now.keys() != {host.system for host in before.hosts}:
-        return HostRan.RAN
-    said = {host_evidence.restarted(host.reading, now[host.system]) for host in before.hosts}
-    return next(word for word in (HostRan.RAN, HostRan.SILENT, HostRan.DID_NOT_RUN) if word in said)
-
-
-def _is_ramdisk_gone(before: CardSeen, after: CardSeen, conditions: Conditions) -> bool:
-    """Whether the host was restarted during a job that relies on the ramdisk, and not again since.
-
-    Between two such jobs a restart is taken for the one by which the ramdisk was booted again.
-    """
-    restarted = _restarted(before, after) is HostRan.RAN
-    return before.restarted or restarted if conditions.ramdisk else before.restarted and not restarted
-
-
-def is_host_off(card: CardSeen) -> bool:
-    """Whether every System that reaches the card was read off."""
-    return bool(card.hosts) and all(host.reading.power is PowerState.OFF for host in card.hosts)
-
-
-def is_kept(card: CardSeen) -> bool:
-    """Whether nobody else's code can write the card as it was read, so that the next reading breaks no chain begun here."""
-    return is_host_off(card) or (card.access is Access.CLOSED and card.proven)
-
-
-def _not_locked(before: CardSeen, after: CardSeen) -> BreakCause | None:
-    """Return why locks do not cover an interval; None: they do. ``host-unseen``: they were not proven closed at its start."""
-    if before.access is not Access.CLOSED or not before.proven:
-        return BreakCause.HOST_UNSEEN
-    match after.access:
-        case Access.OPEN:
-            return BreakCause.PATH_OPEN
-        case Access.UNKNOWN:
-            return BreakCause.PATH_UNKNOWN
-        case Access.CLOSED:
-            pass
-    return None if set(before.locks) <= set(after.locks) else BreakCause.LOCK_CHANGED
 
 
 def read(
@@ -308,7 +60,7 @@ def read(
 ) -> Custody:
     """Return the custody after a whole reading of a machine.
 
-    :param cards: as of :func:`seen`.
+    :param cards: as of :func:`~baremetal_acc.planning.custody_readings.seen`.
     :param at: when the reading began, UTC; ``by`` when it had ended, None: at once.
     :param absent_breaks: a card that is not shown breaks its chain: it may be anywhere. A card that was just written, or a BMC
         that was just reset, may take time to be shown again.
@@ -381,8 +133,8 @@ def polled(
             proven=False,
             hosts=tuple(replace(host, reading=hosts[host.system]) for host in last.hosts),
         )
-        ran = _host_ran(last, now, (at if by is None else by) - last.at, conditions, dependable)
-        if ran is not _Ran.YES and all(_tells_later(host, hosts[host.system], dependable) for host in last.hosts):
+        ran = host_activity(last, now, (at if by is None else by) - last.at, conditions, dependable)
+        if ran is not HostActivity.YES and all(_tells_later(host, hosts[host.system], dependable) for host in last.hosts):
             continue
         known[accelerator] = _extended(card, now, conditions, dependable=dependable, by=by)
     return _with_cards(custody, known)
@@ -408,12 +160,12 @@ def _extended(
     now = replace(
         now,
         hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts),
-        restarted=before is not None and _is_ramdisk_gone(before, now, conditions),
+        restarted=before is not None and is_ramdisk_gone(before, now, conditions),
     )
     if before is None:
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
     judged = between(before, now, conditions, dependable=dependable, by=by)
-    if _not_locked(before, now) is None:
+    if find_lock_failure(before, now) is None:
         now = replace(now, proven=True)  # unchanged since they were proven
     alone = before.own_processor or now.own_processor
     return replace(

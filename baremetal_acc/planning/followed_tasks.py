@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.job import Item, ItemState, Job
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning.job_transitions import ended, with_item
+from baremetal_acc.planning.job_items import ended, with_item
 
 
 def to_follow(job: Job) -> Iterator[Ref]:

@@ -38,7 +38,7 @@ from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject, SubjectKind
-from baremetal_acc.planning import known_later, unseen, waivers
+from baremetal_acc.planning import known_later, waivers
 from baremetal_acc.planning.identical_cards import left_out
 from baremetal_acc.planning.plan_bundles import complete_bundles, remember_demands
 from baremetal_acc.planning.plan_draft import PlanDraft, PlannedWrite, normal_place
@@ -51,6 +51,7 @@ from baremetal_acc.planning.plan_locks import (
 )
 from baremetal_acc.planning.plan_resets import host_systems, plan_resets, would_power_on
 from baremetal_acc.planning.plan_writes import plan_firmware, plan_functions
+from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline import Baseline, NodeFacts, counts, demands, idle
 from baremetal_acc.scheduling.region_claims import changed
 from baremetal_acc.scheduling.schedulable import single
@@ -132,7 +133,7 @@ def plan(
     if Part.UNLOCK in parts:
         draft.notes += (note for accelerator in chosen for note in locks_left_closed(draft, accelerator))
     if Part.FIRMWARE in parts:
-        draft.notes += unseen.notes(inventory, baseline, node, only)
+        draft.notes += note_unseen_firmware(inventory, baseline, node, only)
     draft.actions = list(once_each_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):

@@ -18,14 +18,14 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Action, Interference, Job
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import rollback
+from baremetal_acc.planning import quarantine_writes, write_outcomes
 
 
 def suspects(quarantined: Iterable[Quarantine], inventory: Inventory) -> frozenset[AcceleratorId]:
     """Return the devices that are quarantined, and those in the place of one of them, under whatever identity."""
     quarantined = tuple(quarantined)
     places = {ref for q in quarantined for ref in q.refs}
-    return rollback.standing(inventory, places) | {q.device for q in quarantined}
+    return quarantine_writes.standing(inventory, places) | {q.device for q in quarantined}
 
 
 def still_there(quarantined: Iterable[Quarantine], inventory: Inventory) -> tuple[Quarantine, ...]:
@@ -50,7 +50,7 @@ def after(
     new = _left(job, inventory, now)
     again = {(q.device, q.firmware) for q in new}
     kept = [
-        replace(q, anew=rollback.still_to_write(q.anew, job, inventory, firmware=q.firmware))
+        replace(q, anew=quarantine_writes.still_to_write(q.anew, job, inventory, firmware=q.firmware))
         if (q.device, q.firmware) in again
         else q
         for q in kept
@@ -80,7 +80,7 @@ def with_interferences(before: Iterable[Quarantine], found: Iterable[Interferenc
 
 
 def _with_earlier(one: Quarantine, earlier: Quarantine) -> Quarantine:
-    left = rollback.Spoilt(firmware=one.firmware, places=one.refs, anew=one.anew).beside(earlier.refs, earlier.anew)
+    left = quarantine_writes.Spoilt(firmware=one.firmware, places=one.refs, anew=one.anew).beside(earlier.refs, earlier.anew)
     return replace(one, refs=left.places, anew=left.anew)
 
 
@@ -88,12 +88,12 @@ def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarant
     """Return the quarantines of devices that a job has left unusable, each with the sentences that name the device."""
     # A job that has had its final inspection, and whose shell died after it, is judged already.
     judged = inventory is None and job.verdict is not None
-    unusable = () if judged else rollback.judge(job, inventory).unusable
+    unusable = () if judged else write_outcomes.judge(job, inventory).unusable
     found = []
     for device in dict.fromkeys((*job.quarantined, *(device for device, _ in unusable))):
         told = _stored_sentences(job, device) if judged else [sentence for one, sentence in unusable if one == device]
         why = ' '.join(told) or f'{device} is quarantined'
-        left = rollback.spoilt(job, device, inventory)
+        left = quarantine_writes.spoilt(job, device, inventory)
         found.append(Quarantine(device=device, since=now, why=why, firmware=left.firmware, refs=left.places, anew=left.anew))
     return tuple(found)
 
@@ -112,9 +112,11 @@ def unmended(quarantined: Iterable[Quarantine], job: Job, inventory: Inventory) 
 
 def written_well(one: Quarantine, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """Return the devices in the place of a quarantined one, if a job has written well what was spoilt of it."""
-    return mended(one, rollback.written_well(job), inventory)
+    return mended(one, quarantine_writes.written_well(job), inventory)
 
 
 def mended(one: Quarantine, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """As :func:`written_well`, for given writes that have ended well."""
-    return rollback.mended(writes, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)
+    return quarantine_writes.mended(
+        writes, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory
+    )

@@ -1,46 +1,30 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Roll back failed firmware writes, and judge after the final inventory read which devices are quarantined.
+"""Roll back failed firmware writes: add to a job the restore images, and the locks and resets that these need.
 
 A flash that failed after it was started is rolled back once, to the restore image that its plan names. A failure that shows
 while the writes run is rolled back before the locks are engaged. If only the final read shows the failure, the job goes through
 its stages a second time for these devices alone: the host is held again, locks in the way are released, then the device is
-written, locked and reset. There is no third time.
+written, locked and reset. There is no third time. :mod:`~baremetal_acc.planning.write_outcomes` judges what came of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Self
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image, revokes
+from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import (
-    Action,
-    Engage,
-    Flash,
-    Item,
-    ItemState,
-    Job,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-)
+from baremetal_acc.model.job import Action, Engage, Flash, Item, ItemState, Job, Release, Reset, ResetPurpose
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritablePart
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import activation, bundles, image_selection, lock_evidence, succession
-from baremetal_acc.planning.job_transitions import describe, given_up
-
-Place = tuple[AcceleratorId, Ref]
-"""A device, and the SoftwareInventory item of it that is written."""
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.job_items import given_up
+from baremetal_acc.planning.written_places import WrittenPlace, component_at, place_of
 
 LockPlace = tuple[str, Ref, str]
-
-_MOST_PARTS = 6
-"""How many firmware components of a card a sentence names at most."""
 
 
 def due(job: Job, now: datetime) -> tuple[int, ...]:
@@ -55,9 +39,9 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
     """Like :func:`due`, with the item, its flash and the name of the image to restore."""
     if now > job.deadline:
         return []
-    tried = {_place(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
+    tried = {place_of(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
     unknown = {a.ref.bmc for a in given_up(job)}
-    found: dict[Place, tuple[int, Item, Flash, str]] = {}
+    found: dict[WrittenPlace, tuple[int, Item, Flash, str]] = {}
     for position, item in enumerate(job.items):
         action = item.action
         if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
@@ -65,8 +49,8 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
         if item.unsure or action.ref.bmc in unknown:
             continue  # its BMC may still carry out this write, or another one: nothing more is sent there
         name = action.restore if action.upload is None else _of_bundle(job, action)
-        if name is not None and _place(action) not in tried:
-            found[_place(action)] = (position, item, action, name)
+        if name is not None and place_of(action) not in tried:
+            found[place_of(action)] = (position, item, action, name)
     return sorted(found.values())
 
 
@@ -94,7 +78,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
     reasons = list(job.reasons)
     for _, item, failed, name in _due(job, now):
         accelerator = inventory.accelerator(failed.accelerator)
-        component = _component(accelerator, failed.ref)
+        component = component_at(accelerator, failed.ref)
         if component is None and now - item.since <= settle:
             continue
         image = by_name.get(name)
@@ -137,7 +121,7 @@ def _beside(
     catalogue: tuple[Image, ...], flashes: list[Flash], inventory: Inventory
 ) -> Iterator[tuple[Accelerator, Component, Flash]]:
     """Yield what a BMC also writes if a whole bundle is sent to it for some of its parts."""
-    places = {_place(flash) for flash in flashes}
+    places = {place_of(flash) for flash in flashes}
     for name, bmc in sorted({flash.upload for flash in flashes if flash.upload is not None}):
         like = next(flash for flash in flashes if flash.upload == (name, bmc))
         for one in bundles.reached(catalogue, name, bmc, inventory):
@@ -354,425 +338,6 @@ def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKi
     return False
 
 
-def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
-    """Return the flashes that ended well and whose device now shows something else, with what it shows; includes rollbacks."""
-    found = {}
-    for place, written in _writes(job).items():
-        position, item, action = written[-1]
-        if activation.waits_for_cycle(job, item):
-            continue
-        if isinstance(action, Flash) and item.state in (ItemState.DONE, ItemState.STAGED):
-            component = _component(inventory.accelerator(place[0]), place[1])
-            if not _shows(component, action.version):
-                found[position] = (
-                    f'in the end it {found_in(inventory.accelerator(place[0]), component)}, expected {action.version}'
-                )
-    return found
-
-
-def in_force(job: Job, inventory: Inventory) -> tuple[int, ...]:
-    """Return the positions of flashes that waited for a reset, and whose devices now run what was written."""
-    return tuple(
-        position
-        for position, item in enumerate(job.items)
-        if isinstance(action := item.action, Flash)
-        and item.state is ItemState.STAGED
-        and _shows(_component(inventory.accelerator(action.accelerator), action.ref), action.version)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """How the writes of a job have ended.
-
-    :ivar restored: one sentence for each component that runs the restored image.
-    :ivar unusable: devices that nobody may use, with one sentence for each component that makes them so.
-    :ivar held: one sentence for each component that does not quarantine its device although its write has not ended well: it
-        may still be written, waits for a standby power cycle, is proven intact, or could not be read in the end although its
-        write is not known to have failed.
-    """
-
-    restored: tuple[str, ...]
-    unusable: tuple[tuple[AcceleratorId, str], ...]
-    held: tuple[str, ...] = ()
-
-    @property
-    def why(self) -> tuple[str, ...]:
-        """The sentences about devices that nobody may use."""
-        return tuple(sentence for _, sentence in self.unusable)
-
-    @property
-    def quarantined(self) -> tuple[AcceleratorId, ...]:
-        """The devices that nobody may use."""
-        return tuple(sorted({device for device, _ in self.unusable}))
-
-
-def judge(job: Job, inventory: Inventory | None) -> End:
-    """Decide which devices were restored, and which nobody may use because they do not show what was last written to them.
-
-    :param inventory: the final inventory, None if there is none: then nothing that was written is known to be good.
-    """
-    restored, unusable, held = [], [], []
-    for (identity, ref), written in _writes(job).items():
-        _, last, action = written[-1]
-        accelerator = None if inventory is None else inventory.accelerator(identity)
-        component = None if accelerator is None else part_of(accelerator, ref)
-        name = identity if accelerator is None else f'{accelerator.label} ({identity})'
-        if _took(last, action, component, inventory):
-            if last.restoring and not _is_retry(action):
-                restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
-            continue
-        if accelerator is not None and activation.waits_for_cycle(job, last):
-            held.append(f'{name} is held: image {action.image} is written to {_part(action)}, and runs after {_cycle(action)}')
-            continue
-        if accelerator is not None and _may_be_written_to(last, action, component):
-            held.append(
-                f'{name} is held: {_unknown_end(last, action)}; in the end it {found_in(accelerator, component)}. {_GO_ON}'
-            )
-            continue
-        if inventory is None and _is_unknown(last):
-            unknown = (
-                _unknown_end(last, action) if last.unsure else f'whether {_part(action)} is as it was written is not known'
-            )
-            held.append(f'{name} is held: {unknown}, as nobody could look at it in the end. {_GO_ON}')
-            continue
-        proof = _proof([i for _, i, _ in written], component)
-        if accelerator is not None and proof is not None:
-            held.append(
-                f'{name} is held: {_part(action)} {found_in(accelerator, component)}{proof}; '
-                f'{_not_restored(job, last, action)}. The next job writes it again'
-            )
-            continue
-        shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
-        sentence = (
-            f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
-            'Write a good image to it, or replace the card, before anybody uses it'
-        )
-        unusable.append((identity, sentence))
-    return End(restored=tuple(restored), unusable=tuple(unusable), held=tuple(held))
-
-
-def forgiven(job: Job, inventory: Inventory) -> Job:
-    """Remove the failures of parts of a bundle that were sent once more, and that now run what was sent."""
-    told: set[str] = set()
-    for (identity, ref), written in _writes(job).items():
-        _, last, action = written[-1]
-        accelerator = inventory.accelerator(identity)
-        component = None if accelerator is None else part_of(accelerator, ref)
-        if _is_retry(action) and _took(last, action, component, inventory):
-            told |= {f'{describe(a)}: ' for _, item, a in written if item.state is ItemState.FAILED}
-    return replace(job, reasons=tuple(r for r in job.reasons if not any(map(r.startswith, told)))) if told else job
-
-
-def _is_retry(action: Flash | Program) -> bool:
-    return isinstance(action, Flash) and action.retry
-
-
-_GO_ON = (
-    'Nothing more is sent to it. To go on run apply --execute, or the step, again: that reads the card first, and writes once '
-    'its BMC works on no update. Restart the BMC before that where it has forgotten the update or never ends it'
-)
-"""What to do with a card that may still be written to. A BMC that has restarted does not continue an earlier write."""
-
-
-def _unknown_end(last: Item, action: Flash | Program) -> str:
-    return f'whether the write of image {action.image} to {_part(action)} has ended is not known{_task_of(last)}'
-
-
-def _is_unknown(last: Item) -> bool:
-    """Whether the last write of a place is not known to have failed: it ended well as far as it was seen, or was given up."""
-    return last.unsure or last.state in (ItemState.DONE, ItemState.STAGED)
-
-
-def _may_be_written_to(last: Item, action: Flash | Program, component: Component | None) -> bool:
-    """Whether the last write of a place was given up and may continue, and the place shows nothing wrong.
-
-    It shows the version that it ran before, the version that it was sent, or none yet.
-    """
-    if not last.unsure:
-        return False
-    shown = () if component is None else (component.version, component.staged)
-    known = (action.expects, action.version)
-    return all(version is None or any(image_selection.same_version(version, one) for one in known) for version in shown)
-
-
-def _proof(written: Iterable[Item], component: Component | None) -> str | None:
-    """Return why the place of failed writes is intact, as its component shows; None if nothing proves it.
-
-    The component is followed through the writes, from the version before the first to the version in the end. A write that
-    failed by the report of its task has written nothing if the component is as before and no progress was seen; and it has
-    written everything if the component shows what was sent, and did not before. A write that progressed in part proves nothing,
-    whatever is shown: a version may be read from a part that was not written yet, or from one that was.
-    """
-    items = tuple(written)
-    flashes = [i.action for i in items if isinstance(i.action, Flash)]
-    if component is None or component.version is None or len(flashes) != len(items):
-        return None
-    if any(revokes(action.content) for action in flashes):
-        return None
-    after = [*((action.expects, action.staged) for action in flashes[1:]), (component.version, component.staged)]
-    is_good, is_written = True, False
-    for item, action, (version, staged) in zip(items, flashes, after, strict=True):
-        if _same(version, action.expects) and _same(staged, action.staged) and _wrote_nothing(item):
-            continue
-        is_written = is_good = (
-            _shown(version, staged, action.version) and not _same(action.expects, action.version) and _wrote_all(item)
-        )
-    if not is_good:
-        return None
-    if is_written:
-        return ', which it did not before that was sent, although the BMC says that it failed'
-    return ', as before, and nothing shows that anything was written'
-
-
-def _wrote_nothing(item: Item) -> bool:
-    """Whether no progress of a write was seen, and it was not started, or its task reported a failure."""
-    if item.untouched or not item.state.begun:
-        return True
-    # The progress of the task of a bundle says nothing about one of its parts.
-    is_part = isinstance(item.action, Flash) and item.action.upload is not None
-    still = item.evidence is None and (is_part or not item.percent) and not item.strayed
-    return still and item.state is ItemState.FAILED and item.task_failed and not item.unsure
-
-
-def _wrote_all(item: Item) -> bool:
-    """Whether a write failed only by the report of its task, and was not seen to end in the middle."""
-    is_part = isinstance(item.action, Flash) and item.action.upload is not None
-    seen_on_its_way = item.percent not in (None, 0, 100) or (item.evidence is not None and item.percent != 100)
-    in_the_middle = seen_on_its_way and not is_part
-    return item.state is ItemState.FAILED and item.task_failed and not item.unsure and not in_the_middle
-
-
-def _same(one: str | None, other: str | None) -> bool:
-    return one == other or image_selection.same_version(one, other)
-
-
-def _shown(version: str | None, staged: str | None, wanted: str) -> bool:
-    """Whether the wanted version runs, and no other one is staged."""
-    return image_selection.same_version(version, wanted) and (staged is None or image_selection.same_version(staged, wanted))
-
-
-def _task_of(item: Item) -> str:
-    return '' if item.task is None else f' (task {item.task})'
-
-
-def _took(last: Item, action: Flash | Program, component: Component | None, inventory: Inventory | None) -> bool:
-    """Whether a place shows what was last written to it. What a slot holds is judged by the verdict."""
-    good = last.state in (ItemState.DONE, ItemState.STAGED)
-    return good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None)
-
-
-def lost(job: Job) -> tuple[AcceleratorId, ...]:
-    """Return the devices whose last write failed, as the job knows before its final inventory read."""
-    written = _writes(job).items()
-    good = (ItemState.DONE, ItemState.STAGED)
-    return tuple(sorted({identity for (identity, _), writes in written if writes[-1][1].state not in good}))
-
-
-def _cycle(action: Flash | Program) -> str:
-    """Return what a write waits for that comes at an unknown time."""
-    kind = action.reset if isinstance(action, Flash) else ResetKind.NONE
-    return f'an {kind}: ' + (
-        'let somebody pull the power cord and plug it in again, and run this again'
-        if kind is activation.BY_HAND
-        else 'run this again, or let somebody pull the power cord and plug it in again'
-    )
-
-
-def _part(action: Flash | Program) -> str:
-    return action.component if isinstance(action, Flash) else action.slot
-
-
-def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
-    """Return why the version from before the write was not restored."""
-    if isinstance(action, Program):
-        return f'{action.function} was to be programmed, and a function has no image to go back to'
-    if action.retry:
-        return f'image {action.image} was sent once more: {last.message or last.state}'
-    if last.restoring:
-        return f'image {action.image} was to be put back: {last.message or last.state}'
-    if action.restore is None:
-        return f'image {action.image} was written, and it has no image to go back to'
-    if action.ref.bmc in {a.ref.bmc for a in given_up(job)}:
-        return f'image {action.image} was written, and {action.restore} is not put back while its BMC may write another card'
-    late = 'there was no time left' if not job.second else 'it was too late'
-    return f'image {action.image} was written, and {late} to put {action.restore} back'
-
-
-def standing(inventory: Inventory, places: Iterable[Ref]) -> frozenset[AcceleratorId]:
-    """Return the devices that are written by way of these resources, whatever identity they report."""
-    wanted = set(places)
-    return frozenset(a.id for a in inventory.accelerators if not wanted.isdisjoint(_parts(a)))
-
-
-def _parts(accelerator: Accelerator) -> Iterator[Ref]:
-    """Yield the resources of a device that can be written."""
-    yield from (c.ref for c in accelerator.firmware)
-    yield from (s.item.ref for s in accelerator.slots if s.item is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spoilt:
-    """What a job has left on a device that nobody may use now.
-
-    :ivar firmware: its firmware is not trusted; False: only the function of a slot is not.
-    :ivar places: every resource that was written: whatever device is there later is not trusted, whatever its identity.
-    :ivar anew: the resources that have to be written well before anybody may use the device: those that do not show what was
-        written last. A revocation is not among them: it is never written together with firmware, and a device that is not
-        trusted has all of its firmware written.
-    """
-
-    firmware: bool
-    places: tuple[Ref, ...]
-    anew: tuple[Ref, ...]
-
-    def beside(self, places: Iterable[Ref], anew: Iterable[Ref]) -> Self:
-        """Add what was spoilt before, and has not been written well since."""
-        return replace(self, places=tuple(sorted({*self.places, *places})), anew=tuple(sorted({*self.anew, *anew})))
-
-
-def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoilt:
-    """Return what a job has written on a device that nobody may use now.
-
-    :param inventory: the final inventory, None if there is none, or it is not stored.
-    """
-    actions = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
-    mine = [a for a in actions if a.accelerator == device]
-    accelerator = None if inventory is None else inventory.accelerator(device)
-    bad = set()
-    for (identity, ref), written in _writes(job).items():
-        _, last, action = written[-1]
-        component = None if accelerator is None else part_of(accelerator, ref)
-        if identity == device and not revokes(action.content) and not _took(last, action, component, inventory):
-            bad.add(ref)
-    return Spoilt(
-        firmware=any(isinstance(a, Flash) for a in mine),
-        places=tuple(sorted({a.ref for a in mine})),
-        anew=tuple(sorted(bad)),
-    )
-
-
-def still_to_write(anew: Iterable[Ref], job: Job, inventory: Inventory | None, *, firmware: bool) -> tuple[Ref, ...]:
-    """Return what an earlier job has spoilt and this job, which has spoilt something else, has not written well.
-
-    Slots that this job has written well are dropped: once they hold what they held before, no rule says what to write to them,
-    so they would never be written again, and the device would stay quarantined.
-
-    :param inventory: the final inventory, None if there is none: then nobody knows.
-    :param firmware: firmware was spoilt: what was written by way of it is not known to be good.
-    """
-    if firmware:
-        return tuple(anew)
-    last = {place[1]: written[-1] for place, written in _writes(job).items()}
-    well = {
-        ref for ref, (_, item, action) in last.items() if isinstance(action, Program) and _took(item, action, None, inventory)
-    }
-    return tuple(ref for ref in anew if ref not in well)
-
-
-def written_anew(
-    job: Job,
-    device: AcceleratorId,
-    *,
-    firmware: bool,
-    places: Iterable[Ref],
-    anew: Iterable[Ref] = (),
-    inventory: Inventory | None = None,
-) -> frozenset[AcceleratorId]:
-    """Like :func:`mended`, by the writes of a job that ended well."""
-    return mended(written_well(job), device, firmware=firmware, places=places, anew=anew, inventory=inventory)
-
-
-def written_well(job: Job) -> tuple[Action, ...]:
-    """Return the actions of a job that ended well. Rollbacks do not count."""
-    good = (ItemState.DONE, ItemState.STAGED)
-    return tuple(i.action for i in job.items if i.state in good and not i.restoring)
-
-
-def mended(
-    writes: Iterable[Action],
-    device: AcceleratorId,
-    *,
-    firmware: bool,
-    places: Iterable[Ref],
-    anew: Iterable[Ref] = (),
-    inventory: Inventory | None = None,
-) -> frozenset[AcceleratorId]:
-    """Return the devices that these good writes remedy, whatever identity they report now; empty if the writes are not enough.
-
-    :param firmware: firmware was spoilt; then a function alone remedies nothing.
-    :param anew: resources that have to be among the writes. A resource that the device does not report any more cannot be:
-        firmware that is named after its version, or another card.
-    :param inventory: the present inventory. The device, and every device in its place, all have to be written: their identities
-        may have changed, and nobody can tell which is which. None: the machine was not read, and all of ``anew`` has to be
-        among what one of them was written.
-    """
-    places, anew = frozenset(places), frozenset(anew)
-    kinds = Flash if firmware else Flash | Program
-    refs: dict[AcceleratorId, set[Ref]] = {}
-    right: dict[AcceleratorId, set[Ref]] = {}
-    for action in writes:
-        if isinstance(action, Flash | Program):
-            refs.setdefault(action.accelerator, set()).add(action.ref)
-            if isinstance(action, kinds):
-                right.setdefault(action.accelerator, set()).add(action.ref)
-    if inventory is None:
-        return frozenset(a for a in right if (a == device or not places.isdisjoint(right[a])) and anew <= refs[a])
-    there = {a.id: frozenset(_parts(a)) for a in inventory.accelerators}
-    suspects = (standing(inventory, places) | {device}).intersection(there)
-    good = all(a in right and anew & there[a] <= refs[a] for a in suspects)
-    return suspects if good else frozenset()
-
-
-def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
-    """Return the writes that have reached a device, or may have, by place. Rollbacks always count."""
-    found: dict[Place, list[tuple[int, Item, Flash | Program]]] = {}
-    for position, item in enumerate(job.items):
-        action = item.action
-        if isinstance(action, Flash | Program) and (item.restoring or (item.state.begun and not item.untouched)):
-            found.setdefault(_place(action), []).append((position, item, action))
-    return found
-
-
-def _shows(component: Component | None, version: str) -> bool:
-    """Whether the component runs the version, and the next reset does not change that."""
-    return component is not None and _shown(component.version, component.staged, version)
-
-
-def found_in(accelerator: Accelerator | None, component: Component | None) -> str:
-    """Describe in a few words what a component showed; if its card did not show it, what the card showed instead.
-
-    The text is in the past tense because it is read much later: by then the component may run something else.
-    """
-    if component is None:
-        return 'was not shown any more' if accelerator is None else f'was not shown any more; {_parts_of(accelerator)}'
-    ran = 'did not tell its version' if component.version is None else f'ran {component.version}'
-    return ran if component.staged is None else f'{ran}, with {component.staged} staged'
-
-
-def _parts_of(accelerator: Accelerator) -> str:
-    """List the firmware that a card shows, in the length of a sentence."""
-    shown = sorted(f'{c.id or "the card itself":.60} {c.version or "without a version":.60}' for c in accelerator.firmware)
-    more = f' and {len(shown) - _MOST_PARTS} more' if len(shown) > _MOST_PARTS else ''
-    return f'the card showed {", ".join(shown[:_MOST_PARTS]) or "no firmware"}{more}'
-
-
-def part_of(accelerator: Accelerator, ref: Ref) -> Component | None:
-    """Return the firmware component, or the item of the slot, that an update of this SoftwareInventory writes."""
-    slots = (s.item for s in accelerator.slots if s.item is not None)
-    return next((c for c in (*accelerator.firmware, *slots) if c.ref == ref), None)
-
-
-def _component(accelerator: Accelerator | None, ref: Ref) -> Component | None:
-    """Return the firmware component of a device that an update of this SoftwareInventory writes."""
-    return None if accelerator is None else next((c for c in accelerator.firmware if c.ref == ref), None)
-
-
-def _place(action: Flash | Program) -> Place:
-    """Return the place that an action writes."""
-    return (action.accelerator, action.ref)
-
-
 def _lock(action: Release | Engage) -> LockPlace:
     return (action.mechanism, action.ref, action.field)
 
@@ -789,21 +354,4 @@ def _identity(action: Action) -> tuple[object, ...]:
     return (action,)
 
 
-__all__ = [
-    'End',
-    'Spoilt',
-    'due',
-    'forgiven',
-    'found_in',
-    'in_force',
-    'judge',
-    'lost',
-    'mended',
-    'part_of',
-    'put_back',
-    'spoilt',
-    'standing',
-    'written_anew',
-    'written_well',
-    'wrong',
-]
+__all__ = ['due', 'put_back']

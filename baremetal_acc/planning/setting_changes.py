@@ -17,8 +17,10 @@ from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
 from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import job_transitions
-from baremetal_acc.planning.job_transitions import RetryLimits, describe, ended, with_item
+from baremetal_acc.planning import action_descriptions
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.job_items import ended, with_item
+from baremetal_acc.planning.retry_limits import RetryLimits
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
 
@@ -78,7 +80,7 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: RetryLimi
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
             shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
-            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{job_transitions.objected(item)}'
+            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{action_descriptions.objected(item)}'
             job = ended(job, position, ItemState.FAILED, now, why)
         else:
             job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.inventory_change import CardNamed, Change
 from baremetal_acc.model.lock import Coverage, LockReading, WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning.drift import CardNamed, Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
+from baremetal_acc.model.note import Note, ShownFromNextStart
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.subject import Subject, SubjectKind
@@ -170,6 +171,23 @@ def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tup
             if component not in taken:
                 taken.add(component)
                 yield component, pattern, version
+
+
+def note_unseen_firmware(
+    inventory: Inventory, baseline: Baseline, node: NodeFacts, only: frozenset[AcceleratorId] | None = None
+) -> Iterator[Note]:
+    """Yield a note for each demanded component whose version after the next host restart the BMC does not show.
+
+    :param only: these devices; None for all.
+    """
+    hidden = {ref for bmc in inventory.bmcs if bmc.update is not None for ref in bmc.update.unseen}
+    for accelerator in inventory.accelerators:
+        if only is not None and accelerator.id not in only:
+            continue
+        for component, _, _ in components_wanted(accelerator, demands(baseline, accelerator, node)):
+            if component is not None and component.ref in hidden:
+                about = ShownFromNextStart(subject=subject.firmware(str(component.id)))
+                yield Note(label=accelerator.label, content=about)
 
 
 def slots_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[ReconfigurationSlot | None, str]]:

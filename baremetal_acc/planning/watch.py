@@ -22,12 +22,13 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import stored_as
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.inventory_change import CardNamed, Change, ChangeKind
 from baremetal_acc.model.job import Action
 from baremetal_acc.model.lock import Coverage, Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import SubjectKind
-from baremetal_acc.planning import drift, image_selection, lock_evidence
-from baremetal_acc.planning.drift import CardNamed, Change, ChangeKind, shown
+from baremetal_acc.planning import drift, image_selection, lock_evidence, remembered_inventory
+from baremetal_acc.planning.drift import shown
 from baremetal_acc.planning.trouble import (
     AccountsUnread,
     LockChanged,
@@ -465,7 +466,7 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     """
     if handed is None:
         return None
-    known = {a.id: a for a in drift.remembered(handed, seen).accelerators}
+    known = {a.id: a for a in remembered_inventory.remembered(handed, seen).accelerators}
     beside = drift.beyond(drift.drift(handed, seen), actions)
     # A value that could not be read is no change, and stays as it was.
     others = {c.accelerator for c in beside if _KINDS[c.kind] not in (None, TroubleKind.UNREADABLE)}

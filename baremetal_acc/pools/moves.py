@@ -28,7 +28,7 @@ from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.nodes import NodeRead, parse
 from baremetal_acc.pools.state_machine import Act, Holds, MoveStage, MoveState, NodeSighting, following, resumed
 from baremetal_acc.scheduling.pools import RegionChange, RegionMove
-from baremetal_acc.scheduling.providers import function_class
+from baremetal_acc.scheduling.provider_names import function_class
 
 STEP = 'program_accelerators'
 

@@ -4,8 +4,9 @@
 
 from typing import assert_never
 
-from baremetal_acc.planning import drift
-from baremetal_acc.planning.drift import CHARACTERS, Change, ChangeKind, shown
+from baremetal_acc.model import inventory_change
+from baremetal_acc.model.inventory_change import Change, ChangeKind
+from baremetal_acc.planning.drift import CHARACTERS, shown
 
 _MAY = {True: 'the host may program it', False: 'the host may not program it'}
 
@@ -39,45 +40,45 @@ def _text(change: Change) -> str:
             assert_never(change.kind)
 
 
-def value(of: drift.Value | None) -> str | None:
+def value(of: inventory_change.Value | None) -> str | None:
     """Render the old or new value of a change; None for nothing."""
     match of:
         case None | str():
             return of
         case bool():
             return _MAY[of]
-        case drift.CardNamed():
+        case inventory_change.CardNamed():
             return f'{of.label} ({of.id})'
-        case drift.CardSaying():
+        case inventory_change.CardSaying():
             return f'a card with {", ".join(f"{name} {text}" for name, text in of.facts)}'
-        case drift.Staged():
+        case inventory_change.Staged():
             return f'{of.version or "no version"}, with {of.staged} staged for the next reset'
-        case drift.SlotContent():
+        case inventory_change.SlotContent():
             return shown(' '.join(of.parts)) or 'empty'
         case _:
             assert_never(of)
 
 
-def reason(why: drift.Reason) -> str:
+def reason(why: inventory_change.Reason) -> str:
     """Say why something could not be read, or what else the reader has to know."""
     return shown(_reason(why), 3 * CHARACTERS)
 
 
-def _reason(why: drift.Reason) -> str:
+def _reason(why: inventory_change.Reason) -> str:
     match why:
-        case drift.BmcsNotAsked():
+        case inventory_change.BmcsNotAsked():
             return f'BMC {", ".join(why.names)} was not asked'
-        case drift.BehindGap():
+        case inventory_change.BehindGap():
             return f'{why.gap.ref} could not be read: {why.gap.reason}'
-        case drift.WasHidden():
+        case inventory_change.WasHidden():
             return f'or was hidden before: {_reason(why.by)}'
-        case drift.KnownByUri():
+        case inventory_change.KnownByUri():
             return 'known by its URI only: its like in its place would not be noticed'
-        case drift.SameCard(proof=None):
+        case inventory_change.SameCard(proof=None):
             return 'whether it is the same card cannot be told'
-        case drift.SameCard():
+        case inventory_change.SameCard():
             return f'it is the same card by its {why.proof}'
-        case drift.NotRead():
+        case inventory_change.NotRead():
             return f'{why.gap.ref}: {why.gap.reason}'
         case _:
             assert_never(why)

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
+from baremetal_acc.model.inventory_change import CardNamed, Change
 from baremetal_acc.model.lock import LockReading, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import trouble as t
-from baremetal_acc.planning.drift import CHARACTERS, CardNamed, Change, shown
+from baremetal_acc.planning.drift import CHARACTERS, shown
 from baremetal_acc.planning.watch import WatchTrouble
 from baremetal_acc.render import changes
 

@@ -14,7 +14,7 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import Image
 from baremetal_acc.policy.baseline import Baseline
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +31,19 @@ def vocabulary(baseline: Baseline, catalogue: Iterable[Image]) -> Vocabulary:
     A function that placement can have no name for is omitted here; publishing it raises the error.
     """
     functions = {image.function for image in catalogue if image.function is not None and _has_name(image.function)}
-    named, can = {providers.function_class(f) for f in functions}, {providers.can_trait(f) for f in functions}
+    named, can = {provider_names.function_class(f) for f in functions}, {provider_names.can_trait(f) for f in functions}
     offered = {rule.offer_class for rule in baseline.rules if rule.offer_class is not None}
-    kinds = {f'{providers.PREFIX}{kind}' for kind in Kind}
-    marks = {providers.OWNER, providers.PROGRAM, providers.PROGRAMMABLE, providers.TOGETHER}
+    kinds = {f'{provider_names.PREFIX}{kind}' for kind in Kind}
+    marks = {provider_names.OWNER, provider_names.PROGRAM, provider_names.PROGRAMMABLE, provider_names.TOGETHER}
     return Vocabulary(
-        classes=frozenset(c for c in {*named, *offered, *providers.CLASSES.values()} if c.startswith('CUSTOM_')),
+        classes=frozenset(c for c in {*named, *offered, *provider_names.CLASSES.values()} if c.startswith('CUSTOM_')),
         traits=frozenset({*named, *can, *kinds, *marks}),
     )
 
 
 def _has_name(function: str) -> bool:
     try:
-        providers.function_class(function)
+        provider_names.function_class(function)
     except UsageError:
         return False
     return True

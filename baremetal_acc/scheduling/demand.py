@@ -13,7 +13,7 @@ from datetime import datetime
 from baremetal_acc.errors import UsageError
 from baremetal_acc.policy.baseline import FUNCTION_PREFIX
 from baremetal_acc.scheduling.pools import Demand
-from baremetal_acc.scheduling.providers import CAN_PREFIX, PREFIX, function_class
+from baremetal_acc.scheduling.provider_names import CAN_PREFIX, PREFIX, function_class
 
 MOST_OF_A_REQUEST = 64
 """Maximum number of functions that one request counts for. A flavor for one machine asks for a few."""

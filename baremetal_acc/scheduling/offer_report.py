@@ -14,7 +14,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Verdict
 from baremetal_acc.model.provider import ProviderInventory
 from baremetal_acc.policy.baseline import Baseline, Demands, NodeFacts, Offering, demands
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer, Supply, usual
 
 
@@ -122,17 +122,17 @@ def _of_device(
 ) -> Iterator[OfferReport]:
     made = supply.offers.get(accelerator.id) or Offer(how=usual(accelerator))
     bad = tuple(f for f in verdict.unmet if f.accelerator == accelerator.id)
-    own = providers.card_uuid(root, accelerator.id)
+    own = provider_names.card_uuid(root, accelerator.id)
     by_slots = bool(accelerator.slots) and made.how in (Offering.FUNCTION, Offering.REGION)
     by = OfferedBy(how=made.how, rule=wanted.offer_rule, by_slots=by_slots)
     if made.how is Offering.TOGETHER:
-        own = providers.together_uuid(root, accelerator)
+        own = provider_names.together_uuid(root, accelerator)
     is_withheld = bool(bad) or shared
     why = Withheld(is_shared=shared, findings=bad) if is_withheld else by
     yield OfferReport(label=accelerator.label, provider=own, offers=offered.get(own, ()), why=why)
     times = Counter(s.slot_id for s in accelerator.slots)
     for slot in accelerator.slots if by_slots else ():
-        inner = providers.slot_uuid(root, accelerator.id, slot.slot_id)
+        inner = provider_names.slot_uuid(root, accelerator.id, slot.slot_id)
         function = supply.functions.get((accelerator.id, slot.slot_id))
         of_slot: Why = CardNotMet() if is_withheld else SlotOffered(function=function, held=slot.function, by=by)
         if times[slot.slot_id] > 1:

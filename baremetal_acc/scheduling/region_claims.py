@@ -15,7 +15,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Action, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.policy.baseline import FUNCTION_PREFIX, Offering
-from baremetal_acc.scheduling.providers import (
+from baremetal_acc.scheduling.provider_names import (
     CAN_PREFIX,
     CLASSES,
     PREFIX,

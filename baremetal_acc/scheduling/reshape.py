@@ -13,7 +13,8 @@ to keep the amounts: of what each consumer holds, of what is reserved, and of wh
 allocations that are written, so all of this is checked here.
 
 Rules may have changed since something was claimed. Then a device is held as another class, or by another provider of the same
-device (:mod:`~baremetal_acc.scheduling.overlap`). Such a device takes over nothing, or it would be promised twice.
+device (:func:`~baremetal_acc.scheduling.providers.overlapping`). Such a device takes over nothing, or it would be promised
+twice.
 """
 
 import re
@@ -42,8 +43,8 @@ from baremetal_acc.model.reshape import (
     Stocked,
 )
 from baremetal_acc.policy.baseline import FUNCTION_PREFIX
-from baremetal_acc.scheduling.overlap import overlapping
-from baremetal_acc.scheduling.providers import CLASSES
+from baremetal_acc.scheduling.provider_names import CLASSES
+from baremetal_acc.scheduling.providers import overlapping
 
 NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
 """Resource classes of a machine as a whole. With a class of the operator's, the node itself is claimed as these."""

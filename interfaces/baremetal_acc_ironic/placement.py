@@ -18,7 +18,7 @@ from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Supply
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.opts import PLACEMENT
@@ -133,7 +133,7 @@ class _NodeInPlacement:
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
         """See :class:`baremetal_acc.execution.PlacementShell`."""
-        meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
+        meant = None if accelerators is None else frozenset(provider_names.card_uuid(self._node_uuid, a) for a in accelerators)
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer, alone=alone, still=self._held)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:

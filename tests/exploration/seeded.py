@@ -23,7 +23,7 @@ from baremetal_acc.execution import custody_feed
 from baremetal_acc.model.custody import Cover, Custody, Interval, Strength
 from baremetal_acc.model.job import WriteEvidence
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.planning import custody, interference, lock_evidence
+from baremetal_acc.planning import custody, custody_intervals, interference, lock_evidence
 from baremetal_acc.planning import watch as decide_watch
 from baremetal_acc_ironic import hardware
 from baremetal_acc_ironic.authorization import api_guard, interface_overrides, rights
@@ -293,7 +293,7 @@ def _version_is_proof(patch: Patch) -> None:
 
 
 def _no_blind_limit(patch: Patch) -> None:
-    between = custody.between
+    between = custody_intervals.between
 
     def without_limit(before: Any, after: Any, conditions: Any, **named: Any) -> Any:
         return between(before, after, replace(conditions, blind_limit=timedelta(days=9)), **named)

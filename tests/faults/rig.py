@@ -35,8 +35,9 @@ from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, Image
 from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.planning.job_transitions import RetryLimits, begin
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
 

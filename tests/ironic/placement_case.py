@@ -11,7 +11,7 @@ from ironic.conf import CONF
 from keystoneauth1 import loading
 
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.scheduling.providers import card_uuid, slot_uuid
+from baremetal_acc.scheduling.provider_names import card_uuid, slot_uuid
 from baremetal_acc_ironic import placement as told_by
 from baremetal_acc_ironic.state import node_state
 from tests.ironic.case import IronicCase

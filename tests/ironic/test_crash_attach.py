@@ -14,7 +14,7 @@ from baremetal_acc.emulator.parts import Bank
 from baremetal_acc.execution.observation import observe
 from baremetal_acc.model.attach import AttachState
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.scheduling.providers import slot_uuid
+from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc_ironic import placement
 from baremetal_acc_ironic.state import node_state
 from baremetal_acc_ironic.state.target import target as target_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from ironic.common import states
 
-from baremetal_acc.scheduling.providers import slot_uuid
+from baremetal_acc.scheduling.provider_names import slot_uuid
 from tests.ironic.placement_case import ROOT_CLASS, PlacementCase
 
 BASELINE = """\

@@ -50,8 +50,9 @@ from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.planning import custody, custody_rules, watch
-from baremetal_acc.planning.job_transitions import RetryLimits, begin
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import findings, troubles
@@ -190,7 +191,7 @@ PAPER = Paper(name='of a life', digest='sha256:' + '0' * 64)
 
 
 @dataclass
-class Mind:
+class RememberedNode:
     """What is stored of a node. Records of locks are never thrown away: old ones have to count for nothing."""
 
     lifecycle: int = 1
@@ -226,7 +227,7 @@ class Life:
     loses_writes: bool = False
     figures: Counter = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
-    state: Mind = field(default_factory=Mind)
+    node_state: RememberedNode = field(default_factory=RememberedNode)
     crash_in: int | None = None
     crash_stored: bool = True
     stored: Job | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from baremetal_acc.model.custody import Cover, Interval, Strength
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.planning import custody, custody_rules, lock_evidence, watch
+from baremetal_acc.planning import custody, custody_intervals, custody_rules, lock_evidence, watch
 from tests.lifecycles import soak
 from tests.lifecycles.life import PRODUCTS, TROUBLES, Life, UnprovenHandOver, play
 
@@ -121,7 +121,8 @@ def test_custody_that_is_asked_of_nobody_would_show(monkeypatch: pytest.MonkeyPa
 
 def test_custody_that_breaks_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading of the host's power alone would count for nothing."""
-    monkeypatch.setattr(custody, '_host_ran', lambda *_: custody._Ran.SILENT)
+    for module in (custody, custody_intervals):
+        monkeypatch.setattr(module, 'host_activity', lambda *_: custody_intervals.HostActivity.SILENT)
     assert 0 < sum(play(seed).figures['false failures of cleaning'] for seed in range(20))
 
 

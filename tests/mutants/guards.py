@@ -391,7 +391,7 @@ GUARDS = (
     ),
     Guard(
         name='quarantine a card because nobody could look at it',
-        file=RESTORE,
+        file='baremetal_acc/planning/write_outcomes.py',
         guard='        if inventory is None and _is_unknown(last):\n',
         gone='        if False:\n',
         tests='tests/unit/planning/test_rollback.py::test_a_card_that_nobody_can_look_at_is_quarantined_only_where_its_last_write_is_known_to_have_failed',
@@ -428,7 +428,7 @@ GUARDS = (
     Guard(
         name='give the host back with a spoilt card',
         file=f'{RUN}/power.py',
-        guard='    lost = rollback.lost(job)\n',
+        guard='    lost = write_outcomes.lost(job)\n',
         gone='    lost = ()\n',
         tests='tests/unit/execution/test_restore.py::test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back',
     ),
@@ -588,7 +588,7 @@ GUARDS = (
     ),
     Guard(
         name='take a reset of one System for one of another',
-        file=ADVANCE,
+        file='baremetal_acc/planning/reset_transitions.py',
         guard='        and e.reset == reset.system\n',
         gone='',
         tests='tests/unit/planning/test_attacks.py',
@@ -847,21 +847,21 @@ GUARDS = (
     ),
     Guard(
         name='forget a card that could not be seen',
-        file=DRIFT,
-        guard='known = [_lean(a) for a in met.missing if _hidden(a, now) is not None]',
+        file='baremetal_acc/planning/remembered_inventory.py',
+        guard='known = [_lean(a) for a in met.missing if find_what_hides(a, now) is not None]',
         gone='known = []',
         tests=DRIFT_TESTS,
     ),
     Guard(
         name='take a version that could not be read for another one',
-        file=DRIFT,
+        file='baremetal_acc/planning/remembered_inventory.py',
         guard='    return replace(new, version=old.version, staged=new.staged or old.staged)',
         gone='    return new',
         tests=DRIFT_TESTS,
     ),
     Guard(
         name='take another card at the same URI for the same card',
-        file=DRIFT,
+        file='baremetal_acc/planning/device_pairs.py',
         guard='    if old.id == new.id and new.identity is not IdentitySource.URI:\n        return False',
         gone='    if old.id == new.id:\n        return False',
         tests=DRIFT_TESTS,
@@ -1036,9 +1036,9 @@ GUARDS = (
     ),
     Guard(
         name='quarantine nothing that shows another version',
-        file=RESTORE,
-        guard='return good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None)',
-        gone='return good',
+        file='baremetal_acc/planning/written_places.py',
+        guard=' and (shows_version(component, action.version) if isinstance(action, Flash) else inventory is not None)',
+        gone='',
         tests='tests/unit/execution/test_restore.py',
     ),
     Guard(
@@ -1057,7 +1057,7 @@ GUARDS = (
     ),
     Guard(
         name='put back beside another write',
-        file=ADVANCE,
+        file='baremetal_acc/planning/due_actions.py',
         guard='takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)',
         gone='takes = dict(job.parallel).get(bmc, 1)',
         tests='tests/unit/planning/test_job_transitions.py',
@@ -1085,14 +1085,14 @@ GUARDS = (
     ),
     Guard(
         name="write beside somebody else's update",
-        file=ADVANCE,
+        file='baremetal_acc/planning/due_actions.py',
         guard='free = 0 if sight.foreign.get(bmc, 0) else takes',
         gone='free = 0 if sight.foreign.get(bmc, 0) >= takes else takes',
         tests='tests/unit/planning/test_job_transitions.py',
     ),
     Guard(
         name='wait for ever for a task that does not move',
-        file=ADVANCE,
+        file='baremetal_acc/planning/write_transitions.py',
         guard='item.moved is not None and now - item.moved > patience.stall',
         gone='False',
         tests='tests/unit/planning/test_job_transitions.py',
@@ -1393,7 +1393,7 @@ GUARDS = (
     ),
     Guard(
         name='take the progress of a bundle for evidence of a part',
-        file='baremetal_acc/planning/job_transitions.py',
+        file='baremetal_acc/planning/write_transitions.py',
         guard='    if isinstance(action, Flash) and action.upload is not None:\n        return None\n',
         gone='',
         tests='tests/unit/planning/test_bundles.py::test_the_progress_of_the_task_of_a_bundle_is_no_evidence_for_a_part',
@@ -1415,7 +1415,7 @@ GUARDS = (
     Guard(
         name='put back more than once',
         file=RESTORE,
-        guard='        if name is not None and _place(action) not in tried:\n',
+        guard='        if name is not None and place_of(action) not in tried:\n',
         gone='        if name is not None:\n',
         tests='tests/unit/scheduling/test_once.py',
     ),
@@ -1491,14 +1491,14 @@ GUARDS = (
     ),
     Guard(
         name='believe what a quarantined card shows',
-        file='baremetal_acc/planning/rollback.py',
+        file='baremetal_acc/planning/quarantine_writes.py',
         guard='if (a == device or not places.isdisjoint(right[a])) and anew <= refs[a])',
         gone='if anew <= refs[a])',
         tests='tests/unit/execution/test_restore.py::test_only_what_was_written_well_itself_is_written_anew',
     ),
     Guard(
         name='take one of two cards that have changed their places for the spoilt one',
-        file='baremetal_acc/planning/rollback.py',
+        file='baremetal_acc/planning/quarantine_writes.py',
         guard='all(a in right and anew & there[a] <= refs[a] for a in suspects)',
         gone='any(a in right and anew & there[a] <= refs[a] for a in suspects)',
         tests='tests/unit/planning/test_rollback.py::test_where_two_cards_may_be_the_one_that_was_spoilt_both_are_written',
@@ -1512,7 +1512,7 @@ GUARDS = (
     ),
     Guard(
         name='lose a quarantined card that calls itself something else',
-        file='baremetal_acc/planning/rollback.py',
+        file='baremetal_acc/planning/quarantine_writes.py',
         guard='not wanted.isdisjoint(_parts(a))',
         gone='False',
         tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_a_card_that_calls_itself_something_else_is_the_same_card',

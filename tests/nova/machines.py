@@ -22,7 +22,7 @@ from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.policy.baseline import Exposure, NodeFacts
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_traits, providers
 from baremetal_acc.scheduling.schedulable import supply
 from tests.cli.desk import Desk
 from tests.configured import settings
@@ -79,7 +79,7 @@ class Machine:
         verdict = verify(seen, tools.baseline, facts, tools.catalogue, (), lifecycle=1, known=tools.known)
         made = supply(seen, verdict, tools.baseline, facts, tools.catalogue)
         tree = providers.tree(seen, verdict, self.uuid, made.functions, made.offers)
-        return tree, providers.node_traits(seen, verdict, made.functions, made.offers)
+        return tree, provider_traits.node_traits(seen, verdict, made.functions, made.offers)
 
     def baseline(self, text: str, desk: Desk) -> None:
         """Other rules."""

@@ -13,7 +13,7 @@ from baremetal_acc.scheduling import providers
 
 def _slots_are_forgotten() -> None:
     """A card is withdrawn without its slots."""
-    providers._with_descendants = lambda published, roots: frozenset(roots)
+    providers.with_descendants = lambda published, roots: frozenset(roots)
 
 
 def _withdrawn_in_a_moment() -> None:

@@ -17,7 +17,7 @@ from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.policy.baseline import Offering
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import fpga, gpu, inventory, slot
 
@@ -71,10 +71,10 @@ class Machine:
         self.root = str(uuid.uuid5(uuid.NAMESPACE_OID, f'race {seed} {number}'))
         count = FLAT_GPUS if flat else 2
         self.gpu_ids = [AcceleratorId(f'uuid:gpu-{n}') for n in range(count)]
-        self.gpus = [providers.card_uuid(self.root, i) for i in self.gpu_ids]
-        self.several = providers.together_uuid(self.root, gpu())
-        self.card = providers.card_uuid(self.root, FPGA_CARD)
-        self.slots = [providers.slot_uuid(self.root, FPGA_CARD, s) for s in SLOTS]
+        self.gpus = [provider_names.card_uuid(self.root, i) for i in self.gpu_ids]
+        self.several = provider_names.together_uuid(self.root, gpu())
+        self.card = provider_names.card_uuid(self.root, FPGA_CARD)
+        self.slots = [provider_names.slot_uuid(self.root, FPGA_CARD, s) for s in SLOTS]
 
     @property
     def ours(self) -> list[str]:

@@ -36,17 +36,20 @@ SENTENCES_STORED = 'a job has no more than its sentences to say which of its fai
 
 MAY_DECIDE: Mapping[tuple[str, str], str] = {
     ('baremetal_acc.bmc.redfish.client', 'words.text'): BMC_SAYS,
-    ('baremetal_acc.planning.job_transitions', 'complaint.text'): f'{BMC_SAYS}; whether they name the part is for the sentence',
     (
-        'baremetal_acc.planning.job_transitions',
+        'baremetal_acc.planning.action_descriptions',
+        'complaint.text',
+    ): f'{BMC_SAYS}; whether they name the part is for the sentence',
+    (
+        'baremetal_acc.planning.write_transitions',
         'item.message',
     ): f'{BMC_SAYS}: a task without a percentage moves when they change',
     (
-        'baremetal_acc.planning.job_transitions',
+        'baremetal_acc.planning.write_transitions',
         'seen.message',
     ): f'{BMC_SAYS}: a task without a percentage moves when they change',
-    ('baremetal_acc.planning.followed_tasks', 'item.message'): f'{BMC_SAYS}: as in planning.job_transitions',
-    ('baremetal_acc.planning.followed_tasks', 'task.message'): f'{BMC_SAYS}: as in planning.job_transitions',
+    ('baremetal_acc.planning.followed_tasks', 'item.message'): f'{BMC_SAYS}: as in planning.write_transitions',
+    ('baremetal_acc.planning.followed_tasks', 'task.message'): f'{BMC_SAYS}: as in planning.write_transitions',
     ('baremetal_acc.scheduling.pool_plan', 'c.why'): 'the name of a demand or a pool: journals of moves call it so',
     ('baremetal_acc.model.measurement', 'self.reason'): 'the text form that certificates of every release have',
     ('baremetal_acc.model.document', 'value.text'): OPERATOR_SAYS,
@@ -56,7 +59,7 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
         'baremetal_acc.config.options',
         'str(exc)',
     ): "the value is cut out of oslo.config's sentence, so that it is not said twice",
-    ('baremetal_acc.planning.rollback', 'job.reasons'): SENTENCES_STORED,
+    ('baremetal_acc.planning.write_outcomes', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc.planning.quarantine', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc_ironic.periodics.availability', 'before.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.periodics.recovery', 'state.opened.why'): TOLD_ONCE,
@@ -102,7 +105,7 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'model.waiver.Waived.reason': OPERATOR_SAYS,
     'model.waiver.Waiver.reason': OPERATOR_SAYS,
     'planning.trouble.TroubleText.text': 'an alarm as it is stored: what puts a fact into words',
-    'planning.job_transitions.WriteSight.message': BMC_SAYS,
+    'planning.job_readings.WriteSight.message': BMC_SAYS,
     'planning.update_states.Next.why': f'becomes one of the {STORED}',
     'scheduling.pools.RegionChange.why': 'the name of a demand or a pool: journals of moves call it so',
     'scheduling.pools.Short.why': FOR_PEOPLE,

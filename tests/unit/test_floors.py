@@ -134,7 +134,7 @@ OF_DRIVERS = frozenset({'HttpRefused', 'CommandRefused'})
 
 SETTINGS_PLACES = re.compile(r'(?<![\w-])--[a-z]|bmcs\.yaml|driver_info|acc_bmcs')
 SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'policy', 'planning', 'scheduling', 'attach', 'bmc', 'locks', 'execution')
-SETTINGS_PLACES_IN = ('planning.rollback', 'planning.lock_evidence')
+SETTINGS_PLACES_IN = ('planning.write_outcomes', 'planning.lock_evidence')
 """Where an operator says something: an argument of the command line, a file, a key of an Ironic node. Below the shells hints
 name a :class:`~baremetal_acc.bmc.driver.Setting`. How a restore goes on, and how what has vanished is forgotten, is a verb of
 one shell and a step of the other: both are named."""

@@ -22,7 +22,7 @@ from baremetal_acc.model.subject import PRESENT
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import REMEMBER_SECONDS, Publisher
 from baremetal_acc.policy.baseline import Offering
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import FPGA, GPU, fpga, gpu, inventory, slot
 
@@ -151,11 +151,11 @@ def wanted(root: str, functions: Any = None, *, accelerators: Any = None, verdic
 
 
 def gpu_of(root: str) -> str:
-    return providers.card_uuid(root, GPU)
+    return provider_names.card_uuid(root, GPU)
 
 
 def slot_of(root: str, slot_id: str = 'Slot0') -> str:
-    return providers.slot_uuid(root, FPGA, slot_id)
+    return provider_names.slot_uuid(root, FPGA, slot_id)
 
 
 def writes(sent: list[str]) -> list[str]:
@@ -169,16 +169,18 @@ def test_the_first_publication_makes_the_tree(publisher: Publisher, cloud: Cloud
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
     assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
     assert {} == cloud.offers(slot_of(root, 'Slot1'))
-    assert {} == cloud.offers(providers.card_uuid(root, FPGA))
+    assert {} == cloud.offers(provider_names.card_uuid(root, FPGA))
     expected = {
-        providers.OWNER,
+        provider_names.OWNER,
         'CUSTOM_ACC_GPU',
         'CUSTOM_ACC_GPU_NVIDIA',
         'CUSTOM_ACC_GPU_NVIDIA_H100',
         'CUSTOM_ACC_PCI_10DE_2330',
     }
     assert expected == cloud.traits(gpu_of(root))
-    assert providers.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+    assert (
+        provider_names.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+    )
 
 
 def test_what_is_offered_cannot_be_promised_twice(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -369,7 +371,7 @@ def test_one_group_is_never_split_over_two_devices(publisher: Publisher, cloud: 
     publisher.publish(wanted(root, {}, accelerators=(gpu(), gpu(id=AcceleratorId('uuid:gpu-1')))))
     assert [] == cloud.candidates(root, f'resources_ACC=PGPU:2&in_tree_ACC={root}')
     two = f'resources_A=PGPU:1&resources_B=PGPU:1&group_policy=none&in_tree_A={root}&in_tree_B={root}'
-    second = providers.card_uuid(root, AcceleratorId('uuid:gpu-1'))
+    second = provider_names.card_uuid(root, AcceleratorId('uuid:gpu-1'))
     assert {frozenset({gpu_of(root), second})} == {frozenset(c) for c in cloud.candidates(root, two)}
 
 
@@ -378,7 +380,7 @@ def test_a_tenant_who_asks_for_a_model_gets_that_model(publisher: Publisher, clo
     other = AcceleratorId('uuid:gpu-1')
     publisher.publish(wanted(root, {}, accelerators=(gpu(), gpu(id=other, model='L40'))))
     query = f'resources_ACC=PGPU:1&required_ACC=CUSTOM_ACC_GPU_NVIDIA_L40&in_tree_ACC={root}'
-    assert [{providers.card_uuid(root, other)}] == cloud.candidates(root, query)
+    assert [{provider_names.card_uuid(root, other)}] == cloud.candidates(root, query)
 
 
 def test_what_is_withdrawn_cannot_be_found(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -387,13 +389,13 @@ def test_what_is_withdrawn_cannot_be_found(publisher: Publisher, cloud: Cloud, r
     publisher.withdraw(root)
     assert [] == cloud.candidates(root, f'resources_ACC={HELD}:1&in_tree_ACC={root}&resources=CUSTOM_BAREMETAL_GOLD:1')
     assert 5 == len(cloud.tree(root))
-    assert providers.OWNER in cloud.traits(slot_of(root))
+    assert provider_names.OWNER in cloud.traits(slot_of(root))
 
 
 def test_withdrawing_a_card_withdraws_its_slots_and_no_other_card(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """The slots lie below the card."""
     publisher.publish(wanted(root))
-    publisher.withdraw(root, frozenset({providers.card_uuid(root, FPGA)}))
+    publisher.withdraw(root, frozenset({provider_names.card_uuid(root, FPGA)}))
     assert {} == cloud.offers(slot_of(root))
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
 
@@ -577,8 +579,8 @@ BOTH = {(FPGA, 'Slot0'): 'gzip', (FPGA, 'Slot1'): 'aes'}
     ('before', 'after', 'claimed', 'resource_class', 'left'),
     [
         ({}, TWO, lambda root: gpu_of(root), 'PGPU', 0),
-        (TWO, {}, lambda root: providers.together_uuid(root, gpu()), 'PGPU', 0),
-        (WHOLE, {}, lambda root: providers.card_uuid(root, FPGA), 'FPGA', 2),
+        (TWO, {}, lambda root: provider_names.together_uuid(root, gpu()), 'PGPU', 0),
+        (WHOLE, {}, lambda root: provider_names.card_uuid(root, FPGA), 'FPGA', 2),
         ({}, WHOLE, lambda root: slot_of(root), HELD, 2),
     ],
     ids=['device-together', 'together-device', 'device-function', 'function-device'],
@@ -627,7 +629,7 @@ BIG_TOGETHER = {d: Offer(how=Offering.TOGETHER, resource_class='CUSTOM_BIG_GPU')
         (REGIONS, {}, slot_of, 'FPGA'),
         ({}, BIG, gpu_of, 'PGPU'),
         (BIG, {}, gpu_of, 'CUSTOM_BIG_GPU'),
-        (TWO, BIG_TOGETHER, lambda root: providers.together_uuid(root, gpu()), 'PGPU'),
+        (TWO, BIG_TOGETHER, lambda root: provider_names.together_uuid(root, gpu()), 'PGPU'),
     ],
 )
 def test_a_device_that_is_held_by_one_name_is_not_offered_by_another(
@@ -713,7 +715,7 @@ def test_what_another_publisher_makes_below_a_card_that_is_deleted_is_deleted_to
 ) -> None:
     """A conductor that was thought dead: it is no provider of somebody else's, for which an operator would have to look."""
     publisher.publish(wanted(root))
-    card = providers.card_uuid(root, FPGA)
+    card = provider_names.card_uuid(root, FPGA)
     again: list[str] = []
 
     def make_again(method: str, url_sent: str) -> None:
@@ -733,7 +735,7 @@ def test_a_claimed_card_is_never_deleted(publisher: Publisher, cloud: Cloud, roo
     cloud.claim(OTHER, slot_of(root), HELD)
     with pytest.raises(InventoryInUse, match=OTHER):
         publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
-    assert {root, gpu_of(root), slot_of(root), providers.card_uuid(root, FPGA)} == cloud.tree(root)
+    assert {root, gpu_of(root), slot_of(root), provider_names.card_uuid(root, FPGA)} == cloud.tree(root)
     assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
 
 
@@ -835,7 +837,7 @@ def test_a_provider_that_was_made_and_not_finished_is_finished(publisher: Publis
     cloud.ask('POST', '/resource_providers', {'uuid': half.uuid, 'name': half.name, 'parent_provider_uuid': root})
     publisher.publish(wanted(root))
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
-    assert providers.OWNER in cloud.traits(gpu_of(root))
+    assert provider_names.OWNER in cloud.traits(gpu_of(root))
 
 
 def test_a_provider_below_the_wrong_parent_is_moved(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -844,7 +846,9 @@ def test_a_provider_below_the_wrong_parent_is_moved(publisher: Publisher, cloud:
     slot_name = wanted(root).provider(slot_of(root)).name
     cloud.ask('PUT', f'/resource_providers/{slot_of(root)}', {'name': slot_name, 'parent_provider_uuid': root})
     publisher.publish(wanted(root))
-    assert providers.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+    assert (
+        provider_names.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+    )
 
 
 def test_a_provider_of_ours_below_another_root_is_refused(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -867,7 +871,7 @@ def test_a_name_that_is_taken_is_refused(publisher: Publisher, cloud: Cloud, roo
 def test_a_class_that_somebody_deleted_is_made_again(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """Placement lets anybody delete a class that nobody offers, and then refuses to offer it."""
     own = {(FPGA, 'Slot0'): f'fn-{uuid.uuid4()}'}
-    name = providers.function_class(own[FPGA, 'Slot0'])
+    name = provider_names.function_class(own[FPGA, 'Slot0'])
     publisher.publish(wanted(root, own))
     publisher.withdraw(root)
     cloud.ask('DELETE', f'/resource_classes/{name}')
@@ -890,7 +894,7 @@ def test_a_standard_trait_is_set(publisher: Publisher, cloud: Cloud, root: str) 
 
 def test_classes_can_be_declared_before_anybody_offers_them(publisher: Publisher, cloud: Cloud) -> None:
     """A query for an unknown class is an error (and an instance without a valid host); for a known one it finds nothing."""
-    name = providers.function_class(f'fn-{uuid.uuid4()}')
+    name = provider_names.function_class(f'fn-{uuid.uuid4()}')
     publisher.declare(classes=(name,))
     assert [] == cloud.ask('GET', f'/allocation_candidates?resources={name}:1')['allocation_requests']
 

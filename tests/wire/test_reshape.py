@@ -25,7 +25,7 @@ from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import CALM, CLOSED, Reshaper, ReshapeRefused, Wish
 from baremetal_acc.policy.baseline import Offering
 from baremetal_acc.render.reshape_refusals import sentences
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import FPGA, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
@@ -101,7 +101,7 @@ def gpus(root: str, count: int = 2) -> ProviderTree:
 
 
 def card(root: str, number: int) -> str:
-    return providers.card_uuid(root, AcceleratorId(f'uuid:gpu-{number}'))
+    return provider_names.card_uuid(root, AcceleratorId(f'uuid:gpu-{number}'))
 
 
 def first(root: str) -> str:
@@ -158,7 +158,7 @@ def test_flat_inventory_moves_with_its_live_claims(reshaper: Reshaper, sending: 
     assert 2 * [{'PGPU': (1, 0)}] == on_cards(cloud, root)
     assert (2, 2) == (done.reshape.moves[0].before, done.reshape.moves[0].claimed)
     assert 2 * [CreateProvider] + 2 * [SetTraits] == [type(c) for c in done.calls]
-    assert providers.OWNER in cloud.traits(card(root, 0))
+    assert provider_names.OWNER in cloud.traits(card(root, 0))
 
 
 def test_a_node_that_nova_reserves_for_its_instance_can_be_reshaped(reshaper: Reshaper, cloud: FlatCloud) -> None:
@@ -219,7 +219,7 @@ def test_devices_that_are_offered_together_take_a_claim_whole(reshaper: Reshaper
     offered = {a.id: Offer(how=Offering.TOGETHER) for a in found}
     tree = providers.tree(inventory(*found), Verdict(target='node-1', findings=()), root, {}, offered)
     reshaper.apply(Wish(root_uuid=root, wanted=tree))
-    assert {root: {GOLD: 1}, providers.together_uuid(root, found[0]): {'PGPU': 8}} == cloud.holds(tenant)
+    assert {root: {GOLD: 1}, provider_names.together_uuid(root, found[0]): {'PGPU': 8}} == cloud.holds(tenant)
     reshaper.apply(back(root))
     assert {root: {GOLD: 1, 'PGPU': 8}} == cloud.holds(tenant)
 
@@ -228,11 +228,11 @@ def test_a_class_that_nobody_ever_offered_is_made_known(reshaper: Reshaper, clou
     """Placement refuses inventory of a class that it does not know."""
     root = cloud.flat(FPGA=1)
     function = f'fn-{uuid.uuid4()}'
-    name = providers.function_class(function)
+    name = provider_names.function_class(function)
     verdict = Verdict(target='node-1', findings=())
     tree = providers.tree(inventory(fpga()), verdict, root, {(FPGA, 'Slot0'): function})
     reshaper.apply(Wish(root_uuid=root, wanted=tree, moves=(InventoryMove(flat='FPGA', nested=name),)))
-    assert {name: (1, 0)} == cloud.offers(providers.slot_uuid(root, FPGA, 'Slot0'))
+    assert {name: (1, 0)} == cloud.offers(provider_names.slot_uuid(root, FPGA, 'Slot0'))
 
 
 def test_a_plan_writes_nothing_and_is_what_is_then_done(reshaper: Reshaper, sending: Adapter, cloud: FlatCloud) -> None:
@@ -356,7 +356,7 @@ def flat_and_together(cloud: FlatCloud) -> tuple[str, str]:
     tree = providers.tree(inventory(*found), Verdict(target='node-1', findings=()), root, {}, offered)
     Publisher(PlacementClient(cloud.adapter)).publish(tree)
     cloud.stock(root, **{GOLD: 1, 'PGPU': 2})
-    return root, providers.together_uuid(root, found[0])
+    return root, provider_names.together_uuid(root, found[0])
 
 
 def test_a_card_that_is_held_as_something_else_takes_nothing(reshaper: Reshaper, cloud: FlatCloud) -> None:
@@ -614,7 +614,7 @@ def test_a_provider_that_is_deleted_in_between_is_made_again(reshaper: Reshaper,
     before_the_call(sending, lambda: cloud.ask('DELETE', f'/resource_providers/{card(root, 0)}'))
     reshaper.apply(forth(root))
     assert 2 * [{'PGPU': (1, 0)}] == on_cards(cloud, root)
-    assert providers.OWNER in cloud.traits(card(root, 0))
+    assert provider_names.OWNER in cloud.traits(card(root, 0))
 
 
 def test_a_root_whose_only_inventory_moves_is_left_empty(reshaper: Reshaper, cloud: FlatCloud) -> None:

@@ -14,7 +14,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, providers
 from tests.unit.planning.values import FPGA, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
 
@@ -52,7 +52,7 @@ def offers(cloud: Cloud, root: str) -> dict:
 
 
 def of(root: str, slot: str) -> str:
-    return providers.slot_uuid(root, AcceleratorId(FPGA), slot)
+    return provider_names.slot_uuid(root, AcceleratorId(FPGA), slot)
 
 
 def writes(sending: Adapter) -> list[str]:
@@ -61,7 +61,7 @@ def writes(sending: Adapter) -> list[str]:
 
 def test_where_nobody_has_ever_published_there_is_nothing_of_ours(cloud: Cloud, shelf: NodeWithdrawal) -> None:
     """The first test of this file, since the placement does not know our trait yet, and refuses to look for it."""
-    assert 'errors' in cloud.ask('GET', f'/traits/{providers.OWNER}', ok=False), 'another test has published already'
+    assert 'errors' in cloud.ask('GET', f'/traits/{provider_names.OWNER}', ok=False), 'another test has published already'
     node = cloud.root()
     found = shelf.look(node)
     assert (True, (), ()) == (found.root, found.ours, found.claims)
@@ -209,10 +209,10 @@ def test_what_others_do_to_providers_meanwhile_is_seen(
     def disturb(method: str, url: str) -> None:
         if (url, method) == RESHAPER and not calls:
             calls.append(url)
-            cloud.ask('PUT', f'/resource_providers/{providers.card_uuid(root, on_gpu)}/inventories', disturbed)
+            cloud.ask('PUT', f'/resource_providers/{provider_names.card_uuid(root, on_gpu)}/inventories', disturbed)
 
     on_gpu = next(a.id for a in (gpu(),))
-    card = providers.card_uuid(root, on_gpu)
+    card = provider_names.card_uuid(root, on_gpu)
     disturbed = {'resource_provider_generation': cloud.all_of(card)[0]['generation'], 'inventories': {}}
     sending.before = disturb
     assert 2 == len(shelf.put_back(root, on.offered))

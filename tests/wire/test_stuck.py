@@ -13,7 +13,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Plan, Program
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.scheduling import providers, region_claims
+from baremetal_acc.scheduling import provider_traits, region_claims
 from tests.pages import messages, pattern
 from tests.unit.planning import values as v
 from tests.wire.test_placement import CONSUMER, HELD, Adapter, Cloud, gpu_of, met, slot_of, wanted
@@ -110,7 +110,7 @@ def another_function_beside(cloud: Cloud, url: str) -> None:
 def too_many_traits(cloud: Cloud, url: str) -> None:
     """The operator has most of Ironic's fifty."""
     others = frozenset(f'CUSTOM_MINE_{n}' for n in range(47))
-    providers.node_traits(v.inventory(v.gpu()), met(), {}, others=others)
+    provider_traits.node_traits(v.inventory(v.gpu()), met(), {}, others=others)
 
 
 PROVOKED: dict[str, Callable[[Cloud, str], None]] = {

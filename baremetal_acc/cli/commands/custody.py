@@ -21,7 +21,7 @@ from baremetal_acc.model.custody import Access, CardCustody, Custody, Origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody, custody_readings, custody_rules
 from baremetal_acc.planning.quarantine import suspects
 from baremetal_acc.policy.baseline import demands
 from baremetal_acc.render import custody as custody_words
@@ -135,7 +135,7 @@ def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId
         name = f'{accelerator.label} ({accelerator.id})'
         if accelerator.id in spoilt:
             reasons.append(f'{name} is quarantined: apply writes it')
-        elif not custody.is_kept(seen):
+        elif not custody_readings.is_kept(seen):
             reasons.append(f'{name} is not proven closed to its host, which is not off')
     if reasons:
         raise Refused(reasons, hint='lock the target, or power it off, first')

@@ -30,7 +30,7 @@ from baremetal_acc.render.standing import why
 from baremetal_acc.scheduling import providers
 from baremetal_acc.scheduling.custom_traits import vocabulary
 from baremetal_acc.scheduling.offer_report import OfferReport, Withheld, standing
-from baremetal_acc.scheduling.providers import describe
+from baremetal_acc.scheduling.provider_diff import describe
 from baremetal_acc.scheduling.schedulable import supply
 
 COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')

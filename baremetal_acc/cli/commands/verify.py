@@ -14,7 +14,7 @@ from baremetal_acc.cli.output.results import tell_what_is_relaxed, warn_of_waive
 from baremetal_acc.errors import AccError, NotMet
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.note import Note
-from baremetal_acc.planning import unseen
+from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.render import findings
 from baremetal_acc.render import notes as notes_in_words
 
@@ -41,7 +41,7 @@ class VerifyCommand(ReportCommand):
         def one(entry: TargetEntry) -> tuple[Verdict, tuple[Note, ...]]:
             found = plan_builder.judged(using, entry, tools, targets[entry.name])
             opened = plan_builder.opened_notes(found.state.anew, found.inventory)
-            return found.verdict, (*opened, *unseen.notes(found.inventory, tools.baseline, found.target.node))
+            return found.verdict, (*opened, *note_unseen_firmware(found.inventory, tools.baseline, found.target.node))
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):

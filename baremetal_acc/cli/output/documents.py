@@ -37,7 +37,7 @@ from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
 from baremetal_acc.planning import bundle_parts, lock_evidence
-from baremetal_acc.planning.job_transitions import complained
+from baremetal_acc.planning.action_descriptions import complained
 from baremetal_acc.render import findings, notes, refusals
 
 FORMAT = 1

@@ -20,8 +20,8 @@ from baremetal_acc.cli.output.terminal import Line, Moving
 from baremetal_acc.cli.output.text import PROGRAM, printable
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning.action_descriptions import complained, describe, objected
 from baremetal_acc.planning.activation import waits_for_person
-from baremetal_acc.planning.job_transitions import complained, describe, objected
 
 _PAUSE = 0.2
 """Seconds between two redraws of a count."""

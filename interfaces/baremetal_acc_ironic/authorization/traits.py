@@ -12,7 +12,7 @@ from typing import Any
 
 from baremetal_acc.model.job import Flow
 from baremetal_acc.policy.baseline import Baseline
-from baremetal_acc.scheduling.providers import PREFIX
+from baremetal_acc.scheduling.provider_names import PREFIX
 from baremetal_acc_ironic.authorization import accepted_values, rights
 from baremetal_acc_ironic.state import node_state, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState

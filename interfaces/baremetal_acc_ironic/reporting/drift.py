@@ -14,9 +14,10 @@ from typing import Any
 from oslo_log import log
 
 from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.inventory_change import Change, ChangeKind
 from baremetal_acc.model.job import Item
-from baremetal_acc.planning import drift
-from baremetal_acc.planning.drift import Change, ChangeKind, shown
+from baremetal_acc.planning import drift, remembered_inventory
+from baremetal_acc.planning.drift import shown
 from baremetal_acc.render.changes import sentence
 from baremetal_acc_ironic.reporting import notification
 from baremetal_acc_ironic.state import node_state, provision_state
@@ -42,7 +43,7 @@ def tell(task: Any, state: NodeState, inventory: Inventory, by: str, done: Itera
     """
     node = task.node
     before = node_state.last_look(node, state)
-    known = drift.remembered(before, inventory)
+    known = remembered_inventory.remembered(before, inventory)
     found: tuple[Change, ...] = ()
     if before is not None:
         found = drift.beyond(drift.drift(before, inventory), (item.action for item in done if item.state.begun))

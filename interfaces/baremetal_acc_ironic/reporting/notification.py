@@ -16,7 +16,7 @@ from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
-from baremetal_acc.planning.drift import Change
+from baremetal_acc.model.inventory_change import Change
 from baremetal_acc.render import changes
 from baremetal_acc_ironic import settings
 

@@ -25,8 +25,8 @@ from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdic
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
-from baremetal_acc.planning import interference, rollback, watch
-from baremetal_acc.planning.drift import remembered
+from baremetal_acc.planning import interference, quarantine_writes, watch
+from baremetal_acc.planning.remembered_inventory import remembered
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.render import troubles
 from baremetal_acc.scheduling.schedulable import Place
@@ -201,7 +201,7 @@ def not_written(state: NodeState, job: Job, inventory: Inventory, now: datetime)
     """
     found = []
     for a in inventory.accelerators:
-        if a.id in state.exposed and not rollback.written_anew(job, a.id, firmware=True, places=()):
+        if a.id in state.exposed and not quarantine_writes.written_anew(job, a.id, firmware=True, places=()):
             why = (
                 f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or to a host that ran "
                 'meanwhile, or it is not what was handed over; and no rule says what it has to run, so that it could not be '

@@ -24,7 +24,7 @@ from baremetal_acc.bmc.ipmi.endpoint import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.execution import Target
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.policy.baseline import Exposure, NodeFacts
-from baremetal_acc.scheduling.providers import PREFIX
+from baremetal_acc.scheduling.provider_names import PREFIX
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.state import node_state
 from baremetal_acc_ironic.state.node_state import NodeState

@@ -17,7 +17,7 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody, Origin
 from baremetal_acc.model.waiver import moment
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody, custody_readings
 from baremetal_acc.planning.quarantine import suspects
 from baremetal_acc_ironic.state import node_state, provision_state
 from baremetal_acc_ironic.state.target import target as target_of
@@ -72,7 +72,7 @@ def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
     """
     for accelerator in chosen:
         seen = kept.of(accelerator.id).seen
-        if seen is None or not custody.is_kept(seen):
+        if seen is None or not custody_readings.is_kept(seen):
             raise UsageError(
                 argument='argument devices',
                 what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',

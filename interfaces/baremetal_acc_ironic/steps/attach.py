@@ -25,8 +25,8 @@ from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurp
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import attach as attachment
-from baremetal_acc.planning import image_selection, rollback
-from baremetal_acc.planning.job_transitions import describe
+from baremetal_acc.planning import image_selection, write_outcomes
+from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.quarantine import joined
 from baremetal_acc.policy.baseline import OnLeave, demands
 from baremetal_acc.render import refusals
@@ -232,7 +232,7 @@ def ended(
         attached = attachment.prepared(attached, job, reasons)
         if reasons:
             # What the restoring job is about to repair is no reason any more: a spoilt card, and the host kept off for it.
-            passing = {*rollback.judge(job, inventory).why, *_not_given_back(job)}
+            passing = {*write_outcomes.judge(job, inventory).why, *_not_given_back(job)}
             attached = attachment.going_back(attached, [r for r in reasons if r not in passing] or reasons)
         return replace(state, attached=attached), reasons
     attached = attachment.brought_back(attached, job, None if inventory is None else _holds(task, state, inventory))

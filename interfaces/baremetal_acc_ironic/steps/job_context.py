@@ -22,7 +22,7 @@ from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.planning.quarantine import suspects, unmended
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.scheduling import regions
-from baremetal_acc.scheduling.providers import node_traits, room_for
+from baremetal_acc.scheduling.provider_traits import node_traits, room_for
 from baremetal_acc.scheduling.schedulable import able, supply
 from baremetal_acc_ironic import placement, settings
 from baremetal_acc_ironic.periodics.workers import TurnClock

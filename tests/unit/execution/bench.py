@@ -33,8 +33,9 @@ from baremetal_acc.model.inventory import (
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.planning.job_transitions import RetryLimits, begin
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import EVERYTHING, plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.unit.planning import values as v
 

@@ -15,7 +15,8 @@ from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.inventory import PowerState, UpdateActivity
 from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.job_transitions import RetryLimits, advance, begin
+from baremetal_acc.planning.job_transitions import advance, begin
+from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.planning import values as v
 
 MANAGER = v.ref('Managers/1')

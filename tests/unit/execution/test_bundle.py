@@ -18,7 +18,8 @@ from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import Gap, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, ItemState, Job
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.planning.job_transitions import RetryLimits, sent
+from baremetal_acc.planning.job_transitions import sent
+from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.planning import values as v
 from tests.unit.planning.test_bundles import NEW, begun, tray, writes
 

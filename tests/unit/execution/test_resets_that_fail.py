@@ -12,7 +12,7 @@ from baremetal_acc.execution import power
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Done, Failed, Item, ItemState, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.planning.job_transitions import RetryLimits
+from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.execution.bench import Bench, Connection, Machine, restorable
 from tests.unit.planning import values as v
 

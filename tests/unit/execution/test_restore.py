@@ -14,7 +14,7 @@ from baremetal_acc.model.inventory import Accounts, BmcUser, Gap, PowerState, Ta
 from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
-from baremetal_acc.planning import rollback
+from baremetal_acc.planning import quarantine_writes, rollback, written_places
 from tests.unit.execution.bench import Bench, Connection, Images, Machine, Mechanism, restorable
 from tests.unit.execution.world import Card, World
 from tests.unit.execution.world import Connection as WorldConnection
@@ -837,11 +837,11 @@ def test_a_component_that_is_shown_again_in_time_is_done():
 def test_what_a_card_shows_is_told_in_a_sentence_that_ends():
     """A BMC may show hundreds of items with names of any length."""
     many = tuple(v.component(f'{n:03}' + 'x' * 500, 'y' * 500) for n in range(300))
-    told = rollback.found_in(v.gpu(firmware=many), None)
+    told = written_places.found_in(v.gpu(firmware=many), None)
     assert told.startswith('was not shown any more; the card showed 000xxx')
     assert told.endswith(' and 294 more')
     assert 1000 > len(told)
-    assert 'was not shown any more; the card showed no firmware' == rollback.found_in(v.gpu(firmware=()), None)
+    assert 'was not shown any more; the card showed no firmware' == written_places.found_in(v.gpu(firmware=()), None)
 
 
 def test_a_bmc_is_looked_at_once_in_a_turn_however_many_of_its_components_are_gone():
@@ -873,11 +873,11 @@ def test_only_what_was_written_well_itself_is_written_anew():
     assert isinstance(outcome, Done)
     ref = next(i.action.ref for i in job.items if isinstance(i.action, Flash))
     other = AcceleratorId('uuid:other')
-    assert {v.GPU} == rollback.written_anew(job, v.GPU, firmware=True, places=())
-    assert {v.GPU} == rollback.written_anew(job, other, firmware=True, places=[ref]), 'another name in the same place'
-    assert frozenset() == rollback.written_anew(job, other, firmware=True, places=[replace(ref, uri='/elsewhere')])
+    assert {v.GPU} == quarantine_writes.written_anew(job, v.GPU, firmware=True, places=())
+    assert {v.GPU} == quarantine_writes.written_anew(job, other, firmware=True, places=[ref]), 'another name in the same place'
+    assert frozenset() == quarantine_writes.written_anew(job, other, firmware=True, places=[replace(ref, uri='/elsewhere')])
     failed, _ = finish(restorable(Machine(task_ends=TaskState.FAILED)))
-    assert frozenset() == rollback.written_anew(failed, v.GPU, firmware=True, places=[ref])
+    assert frozenset() == quarantine_writes.written_anew(failed, v.GPU, firmware=True, places=[ref])
 
 
 class Deaf(Connection):

@@ -32,8 +32,9 @@ from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, Tas
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
-from baremetal_acc.planning.job_transitions import RetryLimits, begin
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.unit.planning import values as v
 

@@ -10,9 +10,13 @@ import pytest
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Plan, Reset, ResetPurpose, Stage, stage
 from baremetal_acc.model.lock import ResetKind, Scope
-from baremetal_acc.planning import rollback
-from baremetal_acc.planning.job_transitions import RetryLimits, Sight, advance, begin, describe, ended
+from baremetal_acc.planning import rollback, write_outcomes
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.job_items import ended
+from baremetal_acc.planning.job_readings import Sight
+from baremetal_acc.planning.job_transitions import advance, begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 
@@ -151,8 +155,8 @@ def test_a_person_is_waited_for_no_longer_than_was_told():
     assert ItemState.FAILED is after.items[1].state
     assert f'nobody has done it by {last:%Y-%m-%d %H:%M:%S}Z; GPU_0 of' in after.reasons[0]
     seen = v.inventory()
-    assert {} == rollback.wrong(after, seen)
-    end = rollback.judge(after, seen)
+    assert {} == write_outcomes.wrong(after, seen)
+    end = write_outcomes.judge(after, seen)
     assert ((), True) == (end.quarantined, 'is held: image gpu-new is written to GPU_0' in end.held[0])
     assert () == rollback.due(after, last)
 
@@ -160,7 +164,7 @@ def test_a_person_is_waited_for_no_longer_than_was_told():
 def test_a_cycle_that_came_and_changed_nothing_is_a_failed_write():
     """Then the device does not run what was written."""
     after = turned(waiting(), True, LATER)
-    assert [0] == list(rollback.wrong(after, v.inventory()))
+    assert [0] == list(write_outcomes.wrong(after, v.inventory()))
 
 
 def test_a_bmc_that_falls_silent_is_remembered():

@@ -17,10 +17,12 @@ from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Met, Reset, ResetPurpose
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning.job_transitions import RetryLimits, Sight, advance
+from baremetal_acc.planning.job_readings import Sight
+from baremetal_acc.planning.job_transitions import advance
 from baremetal_acc.planning.lock_evidence import coverage, judge
 from baremetal_acc.planning.merge import merge
 from baremetal_acc.planning.plan import plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.policy import baseline
 from baremetal_acc.policy.baseline import Match
 from tests.unit.planning import refusal_words

@@ -12,9 +12,10 @@ from baremetal_acc.model.inventory import Sending, UpdateFacts, UploadWay
 from baremetal_acc.model.job import CheckImage, Flash, Flow, ItemState, WriteEvidence
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
-from baremetal_acc.planning import bundles, job_transitions, rollback
-from baremetal_acc.planning.job_transitions import RetryLimits, Sight, WriteSight
+from baremetal_acc.planning import bundles, job_items, job_transitions, rollback, write_outcomes
+from baremetal_acc.planning.job_readings import Sight, WriteSight
 from baremetal_acc.planning.plan import Part, plan
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.update_states import UpdateObservation
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
@@ -196,7 +197,7 @@ def begun(inventory, catalogue=NEW):
     )
     for position, item in enumerate(job.items):
         if isinstance(item.action, CheckImage):
-            job = job_transitions.ended(job, position, ItemState.DONE, v.NOW)
+            job = job_items.ended(job, position, ItemState.DONE, v.NOW)
     return job
 
 
@@ -209,9 +210,9 @@ def test_all_parts_are_due_at_once_however_few_updates_the_bmc_takes():
     job = begun(tray(v.OLD, v.OLD, v.OLD))
     move = job_transitions.advance(job, Sight(foreign={HOST: 0}), v.NOW, RetryLimits())
     assert tuple(writes(job)) == move.perform
-    assert tuple(writes(job)) == job_transitions.sharing_upload(job, writes(job)[1])
-    failed = job_transitions.ended(job, writes(job)[1], ItemState.FAILED, v.NOW, 'no')
-    assert (writes(job)[0], writes(job)[2]) == job_transitions.sharing_upload(failed, writes(job)[0])
+    assert tuple(writes(job)) == job_items.sharing_upload(job, writes(job)[1])
+    failed = job_items.ended(job, writes(job)[1], ItemState.FAILED, v.NOW, 'no')
+    assert (writes(job)[0], writes(job)[2]) == job_items.sharing_upload(failed, writes(job)[0])
 
 
 def seen(job, *what):
@@ -292,11 +293,11 @@ def test_a_part_that_was_sent_once_more_and_runs_is_no_failure_any_more():
     job = seen(begun(tray(v.OLD, v.OLD)), FAILED, DONE)
     job = rollback.put_back(job, tray(v.OLD, v.NEW), NEW, v.NOW, timedelta(0))
     last = next(n for n, i in enumerate(job.items) if i.restoring and isinstance(i.action, Flash))
-    job = job_transitions.ended(job, last, ItemState.DONE, v.NOW)
+    job = job_items.ended(job, last, ItemState.DONE, v.NOW)
     assert 1 == len(job.reasons)
-    assert () == rollback.forgiven(job, tray(v.NEW, v.NEW)).reasons
-    assert job.reasons == rollback.forgiven(job, tray(v.OLD, v.NEW)).reasons
-    end = rollback.judge(job, tray(v.NEW, v.NEW))
+    assert () == write_outcomes.forgiven(job, tray(v.NEW, v.NEW)).reasons
+    assert job.reasons == write_outcomes.forgiven(job, tray(v.OLD, v.NEW)).reasons
+    end = write_outcomes.judge(job, tray(v.NEW, v.NEW))
     assert ((), ()) == (end.restored, end.quarantined)
 
 
@@ -304,7 +305,7 @@ def test_a_card_that_got_nothing_of_a_bundle_is_held_and_not_quarantined():
     """It proves what it runs; how far the task of the bundle came says nothing of it."""
     job = seen(begun(tray(v.OLD, v.OLD), tuple(replace(i, restore=None) for i in NEW)), FAILED, FAILED)
     job = replace(job, items=tuple(replace(i, percent=70) if isinstance(i.action, Flash) else i for i in job.items))
-    end = rollback.judge(job, tray(v.OLD, v.OLD))
+    end = write_outcomes.judge(job, tray(v.OLD, v.OLD))
     assert () == end.quarantined
     assert 2 == len(end.held)
     assert 'nothing shows that anything was written' in end.held[0]

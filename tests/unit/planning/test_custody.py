@@ -30,8 +30,8 @@ from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import LockState, ResetKind, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import custody, custody_rules
-from baremetal_acc.planning.custody import Conditions
+from baremetal_acc.planning import custody, custody_intervals, custody_readings, custody_rules
+from baremetal_acc.planning.custody_intervals import Conditions
 from baremetal_acc.planning.plan import plan
 from baremetal_acc.policy.baseline import Baseline, Match, Rule
 from baremetal_acc.render import custody as custody_words
@@ -68,7 +68,7 @@ def card(seconds: float, power: PowerState, *, closed: bool = True, reset: str |
 def judged(before: CardSeen, after: CardSeen, **how):
     """What covers an interval, and how well; or what breaks the chain."""
     conditions = Conditions(blind_limit=LIMIT, ramdisk=how.pop('ramdisk', False))
-    found = custody.between(before, after, conditions, **{'dependable': frozenset({v.SYSTEM})} | how)
+    found = custody_intervals.between(before, after, conditions, **{'dependable': frozenset({v.SYSTEM})} | how)
     if isinstance(found, Break):
         return found.cause
     assert (before.at, after.at) == (found.since, found.until)
@@ -160,8 +160,8 @@ def test_how_long_nobody_may_look_is_the_operators():
     """Of a host that starts faster than others, or slower."""
     before, after = card(0, OFF, closed=False), card(15, OFF, closed=False)
     slow, fast = (Conditions(blind_limit=timedelta(seconds=seconds)) for seconds in (15, 14))
-    assert Cover.HOST_OFF is custody.between(before, after, slow).cover
-    assert BreakCause.HOST_UNSEEN is custody.between(before, after, fast).cause
+    assert Cover.HOST_OFF is custody_intervals.between(before, after, slow).cover
+    assert BreakCause.HOST_UNSEEN is custody_intervals.between(before, after, fast).cause
 
 
 def test_only_the_operators_ramdisk_may_run_beside_an_open_card():
@@ -205,8 +205,8 @@ def test_of_a_card_that_another_machine_has_too_no_host_is_known(power):
     facts = v.facts(power=power, last_reset='1')
     for shared, hosts in ((), 1), (v.gpu().refs, 0), ((v.fpga().primary,), 1):
         seen = v.inventory(bmcs=(facts,), shared=shared)
-        found = custody.seen(seen, v.baseline(), v.NODE, (), lifecycle=1, before=NO_CUSTODY)[v.GPU]
-        assert (hosts, bool(hosts) and power is OFF) == (len(found.hosts), custody.is_host_off(found))
+        found = custody_readings.seen(seen, v.baseline(), v.NODE, (), lifecycle=1, before=NO_CUSTODY)[v.GPU]
+        assert (hosts, bool(hosts) and power is OFF) == (len(found.hosts), custody_readings.is_host_off(found))
 
 
 @pytest.mark.parametrize('ramdisk', [False, True])
@@ -664,7 +664,7 @@ def test_each_system_that_reaches_a_card_teaches_for_itself():
 )
 def test_a_chain_may_begin_where_the_host_is_off_or_the_card_is_proven_closed(seen, off, kept):
     """At another time its acceptance is refused: the next reading would break it."""
-    assert (off, kept) == (custody.is_host_off(seen), custody.is_kept(seen))
+    assert (off, kept) == (custody_readings.is_host_off(seen), custody_readings.is_kept(seen))
 
 
 def test_a_card_that_one_of_two_hosts_reaches_is_not_behind_a_host_that_is_off():
@@ -673,7 +673,7 @@ def test_a_card_that_one_of_two_hosts_reaches_is_not_behind_a_host_that_is_off()
         HostSeen(system=Ref(bmc=v.SYSTEM.bmc, uri=f'/redfish/v1/Systems/{n}'), reading=reading(power))
         for n, power in enumerate((OFF, ON))
     )
-    assert not custody.is_host_off(card(0, OFF, hosts=hosts))
+    assert not custody_readings.is_host_off(card(0, OFF, hosts=hosts))
 
 
 def test_whether_a_reading_breaks_a_chain():
@@ -689,8 +689,13 @@ def test_whether_a_reading_breaks_a_chain():
 
 def test_a_break_names_what_showed_it():
     """The System, or nothing where none is known."""
-    assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), conditions=CONDITIONS).ref
-    assert None is custody.between(card(0, ON, closed=False), card(5, ON, closed=False, hosts=()), conditions=CONDITIONS).ref
+    assert (
+        v.SYSTEM == custody_intervals.between(card(0, OFF, closed=False), card(5, ON, closed=False), conditions=CONDITIONS).ref
+    )
+    assert (
+        None
+        is custody_intervals.between(card(0, ON, closed=False), card(5, ON, closed=False, hosts=()), conditions=CONDITIONS).ref
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------- rules
@@ -808,7 +813,9 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
 def seen_of(accelerator, *engagements, baseline=None, before=NO_CUSTODY, **facts) -> CardSeen:
     """What custody needs of a look."""
     inventory = v.inventory(accelerator, bmcs=(v.facts(**facts),))
-    found = custody.seen(inventory, baseline or v.baseline(), v.NODE, engagements, lifecycle=v.LIFECYCLE, before=before)
+    found = custody_readings.seen(
+        inventory, baseline or v.baseline(), v.NODE, engagements, lifecycle=v.LIFECYCLE, before=before
+    )
     return found[accelerator.id]
 
 
@@ -879,7 +886,7 @@ def test_a_lock_that_comes_in_force_with_the_start_of_the_host_counts_where_that
     inventory = v.inventory(v.gpu(locks=(waits,)))
     records = (v.engagement(waits, session='s0', at=v.EARLIER),)
     for starting, expected in ((None, (Access.OPEN, False)), (v.SYSTEM, (Access.CLOSED, True))):
-        found = custody.seen(
+        found = custody_readings.seen(
             inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, before=NO_CUSTODY, starting=starting
         )[v.GPU]
         assert expected == (found.access, found.proven)
@@ -890,7 +897,7 @@ def test_a_lock_that_has_come_in_force_with_the_start_of_the_host_is_not_another
     waits = replace(v.reading(LockState.PENDING_RESET), with_start=v.SYSTEM, value='"closed with the next start"')
     records = (v.engagement(waits, session='s0', at=v.EARLIER),)
     inventory = v.inventory(v.gpu(locks=(waits,)), bmcs=(v.facts(power=OFF),))
-    before = custody.seen(
+    before = custody_readings.seen(
         inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, before=NO_CUSTODY, starting=v.SYSTEM
     )[v.GPU]
     for state, value, expected in (
@@ -950,7 +957,7 @@ def test_a_dpu_runs_code_of_its_own_unless_its_system_is_read_off(power, alone):
     dpu = v.gpu(kind=Kind.DPU, refs=(v.ref('Chassis/DPU'), Ref(bmc=name, uri='/redfish/v1/Systems/Bluefield')))
     own = v.facts(name=name, system=Ref(bmc=name, uri='/redfish/v1/Systems/Bluefield'), power=power)
     inventory = v.inventory(dpu, bmcs=(v.facts(), own))
-    seen = custody.seen(inventory, v.baseline(), v.NODE, (), lifecycle=v.LIFECYCLE, before=NO_CUSTODY)[dpu.id]
+    seen = custody_readings.seen(inventory, v.baseline(), v.NODE, (), lifecycle=v.LIFECYCLE, before=NO_CUSTODY)[dpu.id]
     assert alone is seen.own_processor
     kept = custody.begun(Custody(), dpu.id, Origin.WRITTEN, at(0), by=[])
     kept = custody.read(kept, {dpu.id: seen}, at(0), conditions=CONDITIONS)

@@ -12,12 +12,14 @@ from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, P
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Accounts, BmcFacts, BmcUser, Gap, Inventory, PowerEvent, TaskReading, TaskState
+from baremetal_acc.model.inventory_change import Change, ChangeKind
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.planning import drift as decide
-from baremetal_acc.planning.drift import Change, ChangeKind, beyond, remembered, shown
+from baremetal_acc.planning.drift import beyond, shown
+from baremetal_acc.planning.remembered_inventory import remembered
 from baremetal_acc.render import changes as in_words
 from tests.unit.planning import values as v
 

@@ -28,22 +28,13 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import HOST, BmcName, Ref
-from baremetal_acc.planning.job_transitions import (
-    UNASKED,
-    RetryLimits,
-    Sight,
-    WriteSight,
-    advance,
-    begin,
-    current,
-    describe,
-    ended,
-    expire,
-    sent,
-    stalls,
-    taken_up,
-)
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.job_items import ended
+from baremetal_acc.planning.job_readings import UNASKED, Sight, WriteSight
+from baremetal_acc.planning.job_transitions import advance, begin, current, expire, sent, taken_up
+from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.update_states import UpdateObservation
+from baremetal_acc.planning.write_transitions import stalls
 from tests.unit.planning import values as v
 
 PATIENCE = RetryLimits(poll=timedelta(seconds=5), settle=timedelta(seconds=60), reset=timedelta(minutes=5))

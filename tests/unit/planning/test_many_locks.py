@@ -13,7 +13,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import Engagement, LockState, Scope
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import custody, lock_evidence
+from baremetal_acc.planning import custody_readings, lock_evidence
 from baremetal_acc.planning.verify import judged
 from tests.unit.planning.finding_words import verify
 
@@ -53,7 +53,7 @@ def _calls(work: Callable[[], object]) -> int:
 WORK: dict[str, Callable[[Inventory, list[Engagement]], object]] = {
     'verify': lambda seen, ours: verify(seen, baseline(), NODE, (), ours, lifecycle=LIFECYCLE),
     'judged': lambda seen, ours: judged(seen, ours, lifecycle=LIFECYCLE),
-    'custody': lambda seen, ours: custody.seen(seen, baseline(), NODE, ours, lifecycle=LIFECYCLE, before=Custody()),
+    'custody': lambda seen, ours: custody_readings.seen(seen, baseline(), NODE, ours, lifecycle=LIFECYCLE, before=Custody()),
 }
 
 

@@ -26,8 +26,9 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockState, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import rollback
-from baremetal_acc.planning.job_transitions import begin, describe
+from baremetal_acc.planning import quarantine_writes, rollback, write_outcomes, written_places
+from baremetal_acc.planning.action_descriptions import describe
+from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
 from tests.unit.planning import values as v
 
@@ -449,17 +450,17 @@ def test_a_flash_that_ended_well_is_wrong_when_its_device_shows_something_else(c
     """Running, with nothing else waiting for the next reset."""
     inventory = v.inventory(v.fpga()) if component is None else spoilt(firmware=(component,))
     value = job((Withdraw(accelerators=()), 'done'), (flash(), state), (program(), 'done'))
-    assert ({} if found is None else {1: f'in the end it {found}, expected 2.0'}) == rollback.wrong(value, inventory)
+    assert ({} if found is None else {1: f'in the end it {found}, expected 2.0'}) == write_outcomes.wrong(value, inventory)
 
 
 def test_the_last_write_of_a_place_is_the_one_that_counts():
     """What was put back among them; what never reached the device does not count."""
     back = flash(image='gpu-old', version=v.OLD, restore=None)
     value = job(FAILED, (back, 'done', {'restoring': True}), (flash(), 'failed', {'untouched': True}))
-    assert {} == rollback.wrong(value, spoilt(firmware=(v.component(),)))
-    assert {1: 'in the end it ran broken, expected 1.0'} == rollback.wrong(value, spoilt())
-    assert {} == rollback.wrong(job((flash(), 'done'), FAILED), spoilt())
-    assert {} == rollback.wrong(job((flash(), 'planned'), (flash('B'), 'skipped')), spoilt())
+    assert {} == write_outcomes.wrong(value, spoilt(firmware=(v.component(),)))
+    assert {1: 'in the end it ran broken, expected 1.0'} == write_outcomes.wrong(value, spoilt())
+    assert {} == write_outcomes.wrong(job((flash(), 'done'), FAILED), spoilt())
+    assert {} == write_outcomes.wrong(job((flash(), 'planned'), (flash('B'), 'skipped')), spoilt())
 
 
 NAME = 'H100 GPU_0 (uuid:gpu-0)'
@@ -505,13 +506,13 @@ BACK = flash(image='gpu-old', version=v.OLD, restore=None)
 )
 def test_a_device_whose_last_write_it_does_not_show_is_quarantined_word_by_word(items, inventory, why):
     """Which card, which part, what it shows, why nothing better is there, and what to do."""
-    expected = rollback.End(restored=(), unusable=((v.GPU, f'{NAME} is quarantined: {why}. {TO_DO}'),))
-    assert expected == rollback.judge(job(*items), inventory)
+    expected = write_outcomes.End(restored=(), unusable=((v.GPU, f'{NAME} is quarantined: {why}. {TO_DO}'),))
+    assert expected == write_outcomes.judge(job(*items), inventory)
 
 
 def test_a_second_time_that_came_too_late_is_told_as_that():
     """There is no third."""
-    end = rollback.judge(job(FAILED, second=True), spoilt())
+    end = write_outcomes.judge(job(FAILED, second=True), spoilt())
     why = 'GPU_0 ran broken; image gpu-new was written, and it was too late to put gpu-old back'
     assert (f'{NAME} is quarantined: {why}. {TO_DO}',) == end.why
 
@@ -525,7 +526,7 @@ def test_what_nobody_could_look_at_is_not_known_to_be_good():
         f'more is sent to it. {GO_ON}',
     )
     value = job((flash(), 'done'), (program(), 'done'))
-    assert rollback.End(restored=(), unusable=(), held=held) == rollback.judge(value, None)
+    assert write_outcomes.End(restored=(), unusable=(), held=held) == write_outcomes.judge(value, None)
 
 
 @pytest.mark.parametrize(
@@ -542,7 +543,7 @@ def test_what_nobody_could_look_at_is_not_known_to_be_good():
 )
 def test_a_card_that_nobody_can_look_at_is_quarantined_only_where_its_last_write_is_known_to_have_failed(items, held):
     """Of what was given up, or has ended well, nobody knows more than before: the next job reads it."""
-    end = rollback.judge(job(*items), None)
+    end = write_outcomes.judge(job(*items), None)
     assert ((), (v.GPU,))[not held] == end.quarantined
     assert ((1, 0) if held else (0, 1)) == (len(end.held), len(end.why))
 
@@ -556,14 +557,14 @@ def test_nothing_is_put_back_beside_a_write_that_may_go_on():
     elsewhere = replace(other, ref=replace(other.ref, bmc='dpu'))
     assert (0,) == rollback.due(job((flash(), 'failed'), (elsewhere, 'failed', {'unsure': True})), v.NOW)
     firmware = (v.component(version='broken'), v.component('B'))
-    told = rollback.judge(value, v.inventory(v.gpu(firmware=firmware)))
+    told = write_outcomes.judge(value, v.inventory(v.gpu(firmware=firmware)))
     assert any('gpu-old is not put back while its BMC may write another card' in why for why in told.why), told.why
 
 
 def test_of_a_write_that_was_given_up_its_task_is_named_where_nobody_can_look():
     """It is what an operator looks for on the BMC."""
     task = v.ref('TaskService/Tasks/9')
-    (told,) = rollback.judge(job((flash(), 'failed', {'unsure': True, 'task': task})), None).held
+    (told,) = write_outcomes.judge(job((flash(), 'failed', {'unsure': True, 'task': task})), None).held
     assert f'whether the write of image gpu-new to GPU_0 has ended is not known (task {task}), as nobody could' in told
 
 
@@ -578,23 +579,23 @@ def test_what_was_put_back_and_shows_is_restored_and_what_was_written_well_is_no
         (flash('C', restore=None), 'failed'),
     )
     firmware = (v.component(), v.component('ROT', v.NEW), v.component('B', 'x'), v.component('C', 'y'))
-    end = rollback.judge(value, v.inventory(v.gpu(firmware=firmware), v.fpga()))
+    end = write_outcomes.judge(value, v.inventory(v.gpu(firmware=firmware), v.fpga()))
     assert (f'{NAME}: GPU_0 is restored to 1.0 (image gpu-old)',) == end.restored
     assert 3 == len(end.why)
     # The slot is there: it is not told as one that has vanished.
     assert end.why[0].startswith('Stratix FPGA1 (uuid:fpga-1) is quarantined: Slot0 ran 2.0; gzip was to be programmed')
     assert (v.FPGA, v.GPU) == end.quarantined
-    good = rollback.judge(job((program(), 'done'), (flash('ROT'), 'staged')), v.inventory(v.gpu(firmware=firmware)))
-    assert rollback.End(restored=(), unusable=()) == good
+    good = write_outcomes.judge(job((program(), 'done'), (flash('ROT'), 'staged')), v.inventory(v.gpu(firmware=firmware)))
+    assert write_outcomes.End(restored=(), unusable=()) == good
 
 
 def test_devices_whose_last_write_failed_are_lost_before_anybody_looks():
     """In order; one whose last write ended well is not."""
     failed_then_done = [FAILED, (BACK, 'staged', {'restoring': True})]
-    assert () == rollback.lost(job(*failed_then_done, (flash('B', OTHER), 'done')))
+    assert () == write_outcomes.lost(job(*failed_then_done, (flash('B', OTHER), 'done')))
     value = job((flash(), 'running'), (program(), 'failed'), (flash('B', OTHER), 'done'), (flash('C', GONE), 'planned'))
-    assert (v.FPGA, v.GPU) == rollback.lost(value)
-    assert (v.GPU,) == rollback.lost(job((flash(), 'done'), (BACK, 'planned', {'restoring': True})))
+    assert (v.FPGA, v.GPU) == write_outcomes.lost(value)
+    assert (v.GPU,) == write_outcomes.lost(job((flash(), 'done'), (BACK, 'planned', {'restoring': True})))
 
 
 # --------------------------------------------------------------------------------------------------------------- afterwards
@@ -603,22 +604,24 @@ def test_devices_whose_last_write_failed_are_lost_before_anybody_looks():
 def test_a_device_is_found_by_where_it_is_written_whatever_it_calls_itself():
     """By its firmware or by what a slot holds."""
     inventory = v.inventory(v.gpu(id=OTHER), v.fpga())
-    assert {OTHER} == rollback.standing(inventory, [v.component().ref])
-    assert {v.FPGA} == rollback.standing(inventory, [v.slot(0).item.ref, v.ref('elsewhere')])
-    assert frozenset() == rollback.standing(inventory, [v.ref('elsewhere')])
+    assert {OTHER} == quarantine_writes.standing(inventory, [v.component().ref])
+    assert {v.FPGA} == quarantine_writes.standing(inventory, [v.slot(0).item.ref, v.ref('elsewhere')])
+    assert frozenset() == quarantine_writes.standing(inventory, [v.ref('elsewhere')])
     empty = v.fpga(slots=(replace(v.slot(0), item=None), v.slot(1)))
-    assert {v.FPGA} == rollback.standing(v.inventory(empty), [v.slot(1).item.ref])
+    assert {v.FPGA} == quarantine_writes.standing(v.inventory(empty), [v.slot(1).item.ref])
 
 
 def test_what_a_job_has_written_to_a_device_is_told_with_its_places():
     """Each once, in order; what was not begun does not count, but what was to be put back does."""
     refs = {name: v.component(name).ref for name in ('GPU_0', 'B')}
     value = job((flash(), 'failed'), (flash(), 'done'), (flash('B'), 'skipped'), (flash('D', OTHER), 'done'))
-    assert (True, (refs['GPU_0'],)) == told(rollback.spoilt(value, v.GPU, None))
+    assert (True, (refs['GPU_0'],)) == told(quarantine_writes.spoilt(value, v.GPU, None))
     value = job((flash(), 'failed'), (flash('B'), 'planned', {'restoring': True}))
-    assert (True, (refs['B'], refs['GPU_0'])) == told(rollback.spoilt(value, v.GPU, None))
-    assert (False, (program().ref,)) == told(rollback.spoilt(job((program(), 'failed'), (flash(), 'done')), v.FPGA, None))
-    assert (False, ()) == told(rollback.spoilt(job((engage(), 'done'), (flash(), 'planned')), v.GPU, None))
+    assert (True, (refs['B'], refs['GPU_0'])) == told(quarantine_writes.spoilt(value, v.GPU, None))
+    assert (False, (program().ref,)) == told(
+        quarantine_writes.spoilt(job((program(), 'failed'), (flash(), 'done')), v.FPGA, None)
+    )
+    assert (False, ()) == told(quarantine_writes.spoilt(job((engage(), 'done'), (flash(), 'planned')), v.GPU, None))
 
 
 def told(spoilt):
@@ -640,7 +643,7 @@ def told(spoilt):
 def test_what_has_to_be_written_anew_is_what_does_not_show_what_was_written_last(items, card, expected):
     """Of a device of which nobody has seen the end it is all."""
     inventory = None if card is None else v.inventory(card)
-    assert tuple(v.component(n).ref for n in expected) == rollback.spoilt(job(*items), v.GPU, inventory).anew
+    assert tuple(v.component(n).ref for n in expected) == quarantine_writes.spoilt(job(*items), v.GPU, inventory).anew
 
 
 def test_a_slot_that_was_written_well_is_not_to_be_written_anew_and_its_neighbour_is():
@@ -648,9 +651,9 @@ def test_a_slot_that_was_written_well_is_not_to_be_written_anew_and_its_neighbou
     slots = [program(slot=n) for n in (0, 1)]
     value = job((slots[0], 'done'), (slots[1], 'failed'))
     both = tuple(s.ref for s in slots)
-    left = rollback.spoilt(value, v.FPGA, v.inventory(v.fpga()))
+    left = quarantine_writes.spoilt(value, v.FPGA, v.inventory(v.fpga()))
     assert (False, both, both[1:]) == (left.firmware, left.places, left.anew)
-    assert both == rollback.spoilt(value, v.FPGA, None).anew
+    assert both == quarantine_writes.spoilt(value, v.FPGA, None).anew
 
 
 @pytest.mark.parametrize(
@@ -668,10 +671,10 @@ def test_a_slot_that_was_spoilt_before_and_written_well_since_is_not_written_for
     """Another one of its card was spoilt by the same job. Firmware is not among what this is about."""
     both = tuple(program(slot=n).ref for n in (0, 1))
     inventory = v.inventory(v.fpga()) if looked else None
-    assert tuple(both[n] for n in expected) == rollback.still_to_write(both, job(*items), inventory, firmware=False)
-    assert both == rollback.still_to_write(both, job(*items), inventory, firmware=True), 'by way of what is spoilt'
+    assert tuple(both[n] for n in expected) == quarantine_writes.still_to_write(both, job(*items), inventory, firmware=False)
+    assert both == quarantine_writes.still_to_write(both, job(*items), inventory, firmware=True), 'by way of what is spoilt'
     firmware = (flash().ref,)
-    assert firmware == rollback.still_to_write(firmware, job((flash(), 'done')), v.inventory(v.gpu()), firmware=False)
+    assert firmware == quarantine_writes.still_to_write(firmware, job((flash(), 'done')), v.inventory(v.gpu()), firmware=False)
 
 
 @pytest.mark.parametrize(
@@ -693,7 +696,7 @@ def test_a_slot_that_was_spoilt_before_and_written_well_since_is_not_written_for
 def test_a_device_is_written_anew_by_what_a_job_wrote_well_itself(items, firmware, expected):
     """By its identity or its place; where firmware was spoilt a function alone mends nothing."""
     places = [v.component('PLACE').ref]
-    assert expected == rollback.written_anew(job(*items), v.GPU, firmware=firmware, places=places)
+    assert expected == quarantine_writes.written_anew(job(*items), v.GPU, firmware=firmware, places=places)
 
 
 SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
@@ -718,7 +721,7 @@ def test_a_slot_that_was_spoilt_is_mended_by_no_other_slot(items, anew, card, ex
     """It has to be written itself, unless the card shows it no more. Of a card that is gone nobody can tell."""
     value = job(*((program(slot=int(name[-1])), 'done') for name in items))
     inventory = None if card is None else v.inventory(card)
-    found = rollback.written_anew(value, v.FPGA, firmware=False, places=SLOTS, anew=anew, inventory=inventory)
+    found = quarantine_writes.written_anew(value, v.FPGA, firmware=False, places=SLOTS, anew=anew, inventory=inventory)
     assert ({v.FPGA} if expected else set()) == found
 
 
@@ -729,7 +732,7 @@ def test_firmware_that_was_spoilt_is_mended_by_no_other_firmware():
 
     def written(*names):
         value = job(*((flash(n), 'done') for n in names))
-        return rollback.written_anew(value, v.GPU, firmware=True, places=anew, anew=anew, inventory=v.inventory(card))
+        return quarantine_writes.written_anew(value, v.GPU, firmware=True, places=anew, anew=anew, inventory=v.inventory(card))
 
     assert (set(), {v.GPU}) == (written('GPU_0'), written('GPU_0', 'B'))
     assert {v.GPU} == written('B')
@@ -743,7 +746,7 @@ def test_where_two_cards_may_be_the_one_that_was_spoilt_both_are_written():
     def ended(*written, inventory=swapped):
         value = job(*((flash(name, card=card), 'done') for name, card in written))
         mark = {'firmware': True, 'places': [first.ref], 'anew': [first.ref]}
-        return rollback.written_anew(value, v.GPU, **mark, inventory=inventory)
+        return quarantine_writes.written_anew(value, v.GPU, **mark, inventory=inventory)
 
     both = (('GPU_1', v.GPU), ('GPU_0', OTHER))
     assert (set(), set(), {v.GPU, OTHER}) == (ended(both[0]), ended(both[1]), ended(*both))
@@ -778,7 +781,7 @@ def test_a_quarantine_ends_once_all_that_may_have_been_spoilt_is_written_and_not
         suspects = {v.GPU} | {card for card in holds if holds[card] & places}
         for chosen in itertools.product([False, True], repeat=len(possible)):
             writes = list(itertools.compress(possible, chosen))
-            found = rollback.mended(
+            found = quarantine_writes.mended(
                 [written_to(*w) for w in writes], v.GPU, firmware=firmware, places=places, anew=anew, inventory=inventory
             )
             left = [w for w in possible if w[0] in suspects and w[1] in anew and w not in writes]
@@ -847,7 +850,7 @@ def back(**changes):
 )
 def test_a_card_that_proves_what_it_runs_though_each_task_has_failed_is_held_and_not_quarantined(items, shown, held):
     """One that may have been written for a part is not to be trusted, whatever version it shows."""
-    end = rollback.judge(job(*items), v.inventory(v.gpu(firmware=(v.component(**shown),))))
+    end = write_outcomes.judge(job(*items), v.inventory(v.gpu(firmware=(v.component(**shown),))))
     assert (() if held else (v.GPU,)) == end.quarantined
     runs = shown.get('version', v.OLD)
     staged = f', with {v.OLD} staged' if shown.get('staged') == v.OLD else ''
@@ -883,25 +886,25 @@ def test_what_a_revocation_has_spoilt_is_mended_by_the_firmware(state, look, key
     inventory, made = revoking('6')
     first = ended(made, state)
     seen = inventory if look else None
-    assert (v.GPU,) == rollback.judge(first, seen).quarantined
-    left = rollback.spoilt(first, v.GPU, seen)
+    assert (v.GPU,) == write_outcomes.judge(first, seen).quarantined
+    left = quarantine_writes.spoilt(first, v.GPU, seen)
     assert (True, (v.component('Keys').ref,), ()) == (left.firmware, left.places, left.anew)
     inventory, made = revoking(keys, rules, again=frozenset({v.GPU}))
     assert ((), ['gpu-new']) == (made.refusals, [a.image for a in made.actions if isinstance(a, Flash)])
     mark = {'firmware': left.firmware, 'places': left.places, 'anew': left.anew}
-    assert {v.GPU} == rollback.written_anew(ended(made, 'done'), v.GPU, **mark, inventory=inventory)
-    assert set() == rollback.written_anew(ended(made, 'failed'), v.GPU, **mark, inventory=inventory)
+    assert {v.GPU} == quarantine_writes.written_anew(ended(made, 'done'), v.GPU, **mark, inventory=inventory)
+    assert set() == quarantine_writes.written_anew(ended(made, 'failed'), v.GPU, **mark, inventory=inventory)
     stranger = v.inventory(replace(inventory.accelerators[0], id=OTHER))
     theirs = [replace(a, accelerator=OTHER) for a in made.actions if isinstance(a, Flash)]
-    assert {OTHER} == rollback.mended(theirs, v.GPU, **mark, inventory=stranger), 'a card that was put in for it'
+    assert {OTHER} == quarantine_writes.mended(theirs, v.GPU, **mark, inventory=stranger), 'a card that was put in for it'
 
 
 def test_a_part_of_a_card_is_found_by_the_item_that_is_written():
     """Firmware or slot; None for an item of another card."""
     card = v.fpga(slots=(replace(v.slot(0), item=None), v.slot(1)))
-    assert card.firmware[0] == rollback.part_of(card, card.firmware[0].ref)
-    assert card.slots[1].item == rollback.part_of(card, v.slot(1).item.ref)
-    assert None is rollback.part_of(card, v.component().ref)
+    assert card.firmware[0] == written_places.part_of(card, card.firmware[0].ref)
+    assert card.slots[1].item == written_places.part_of(card, v.slot(1).item.ref)
+    assert None is written_places.part_of(card, v.component().ref)
 
 
 def test_what_a_card_shows_is_told_in_order_and_in_short():
@@ -909,10 +912,12 @@ def test_what_a_card_shows_is_told_in_order_and_in_short():
     parts = tuple(v.component(name, version) for name, version in (('C', '3'), ('A', None), ('B', '2')))
     itself = replace(v.component(version='9'), id=None)
     told = 'was not shown any more; the card showed A without a version, B 2, C 3, the card itself 9'
-    assert told == rollback.found_in(v.gpu(firmware=(*parts, itself)), None)
+    assert told == written_places.found_in(v.gpu(firmware=(*parts, itself)), None)
     names = [v.component(f'{n:x<99}', 'y' * 99) for n in range(7)]
     listed = ', '.join(f'{n:x<60} {"y" * 60}' for n in range(6))
-    assert f'was not shown any more; the card showed {listed}' == rollback.found_in(v.gpu(firmware=tuple(names[:6])), None)
-    assert f'was not shown any more; the card showed {listed} and 1 more' == rollback.found_in(
+    assert f'was not shown any more; the card showed {listed}' == written_places.found_in(
+        v.gpu(firmware=tuple(names[:6])), None
+    )
+    assert f'was not shown any more; the card showed {listed} and 1 more' == written_places.found_in(
         v.gpu(firmware=tuple(names)), None
     )

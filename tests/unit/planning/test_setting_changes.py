@@ -12,7 +12,8 @@ from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, P
 from baremetal_acc.model.lock import LockState, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import setting_changes
-from baremetal_acc.planning.job_transitions import RetryLimits, begin
+from baremetal_acc.planning.job_transitions import begin
+from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.planning import values as v
 
 PATIENCE = RetryLimits(settle=timedelta(seconds=60), reset=timedelta(seconds=600))

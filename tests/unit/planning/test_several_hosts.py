@@ -11,7 +11,7 @@ from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flash, Reset, ResetPurpose
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody_readings
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.render.refusals import refuse_several_hosts
 from tests.unit.planning import values as v
@@ -76,11 +76,11 @@ def test_a_host_that_was_off_stays_off_and_the_other_is_given_back():
 @pytest.mark.parametrize('powers', [(ON, ON), (ON, OFF), (OFF, ON), (OFF, OFF)])
 def test_custody_of_each_card_is_kept_by_the_power_of_all_hosts_alone(powers):
     """Which of them reaches which card is not what proves anything: whichever runs may be the one."""
-    found = custody.seen(two(*powers), v.baseline(), v.NODE, (), lifecycle=1, before=NO_CUSTODY)
+    found = custody_readings.seen(two(*powers), v.baseline(), v.NODE, (), lifecycle=1, before=NO_CUSTODY)
     assert {v.GPU, OTHER} == found.keys()
     for card in found.values():
         assert [v.SYSTEM, OTHER_SYSTEM] == [host.system for host in card.hosts]
-        assert custody.is_host_off(card) is (powers == (OFF, OFF))
+        assert custody_readings.is_host_off(card) is (powers == (OFF, OFF))
 
 
 def test_one_service_writes_for_one_host_after_the_other():

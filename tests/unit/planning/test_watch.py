@@ -14,7 +14,7 @@ from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flash, Program, Release
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import drift, watch
+from baremetal_acc.planning import remembered_inventory, watch
 from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.planning.watch import Alarm, TroubleKind
@@ -31,7 +31,7 @@ FRESH = {'at': LATER, 'session': 'another'}
 
 def handed(*devices, records=RECORDS):
     """What was handed over, as it is stored."""
-    return drift.remembered(None, judged(v.inventory(*devices), records, lifecycle=v.LIFECYCLE))
+    return remembered_inventory.remembered(None, judged(v.inventory(*devices), records, lifecycle=v.LIFECYCLE))
 
 
 def wrong(before, *devices, records=RECORDS, **changes):

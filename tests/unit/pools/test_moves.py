@@ -18,7 +18,7 @@ from baremetal_acc.pools.state_machine import Act, MoveStage
 from baremetal_acc.pools.steering import TRIED, Steering
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.pools import Pool, Pools, RegionChange, RegionMove
-from baremetal_acc.scheduling.providers import slot_uuid
+from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc.scheduling.regions import Regions, Slot
 from tests.unit.planning import values as v
 

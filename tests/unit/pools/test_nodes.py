@@ -17,7 +17,7 @@ from baremetal_acc.pools.nodes import NO_REGIONS, fleet, parse
 from baremetal_acc.pools.state_machine import Holds, MoveState
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.pools import RegionChange, RegionMove
-from baremetal_acc.scheduling.providers import slot_uuid
+from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc.scheduling.regions import Regions, Slot
 from tests.unit.planning import values as v
 

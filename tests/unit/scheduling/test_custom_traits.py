@@ -8,7 +8,7 @@ from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.policy.baseline import parse
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, provider_traits, providers
 from baremetal_acc.scheduling.custom_traits import vocabulary
 from baremetal_acc.scheduling.schedulable import supply
 from tests.unit.planning import values as v
@@ -58,6 +58,6 @@ def test_an_overlong_function_is_known_as_what_it_is_published() -> None:
     met = Verdict(target='node-1', findings=())
     made = supply(seen, met, rules, v.NODE, (long,))
     tree = providers.tree(seen, met, '11111111-aaaa-4bbb-8ccc-222222222222', made.functions, made.offers)
-    ours = {t for p in tree.providers for t in p.traits} - providers.device_traits(v.fpga())
-    assert any(t.startswith(providers.CAN_PREFIX) for t in ours)
+    ours = {t for p in tree.providers for t in p.traits} - provider_traits.device_traits(v.fpga())
+    assert any(t.startswith(provider_names.CAN_PREFIX) for t in ours)
     assert ours <= known.traits

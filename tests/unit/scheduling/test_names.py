@@ -10,15 +10,17 @@ from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.policy.baseline import Offering, parse
-from baremetal_acc.scheduling import providers
-from baremetal_acc.scheduling.providers import PREFIX, node_traits, room_for, tree
+from baremetal_acc.scheduling import provider_names, provider_traits
+from baremetal_acc.scheduling.provider_names import PREFIX
+from baremetal_acc.scheduling.provider_traits import node_traits, room_for
+from baremetal_acc.scheduling.providers import tree
 from baremetal_acc.scheduling.schedulable import Offer, supply
 from tests.unit.planning import values as v
 
 ROOT = '11111111-aaaa-4bbb-8ccc-222222222222'
-SLOT0 = providers.slot_uuid(ROOT, v.FPGA, 'Slot0')
-SLOT1 = providers.slot_uuid(ROOT, v.FPGA, 'Slot1')
-CARD = providers.card_uuid(ROOT, v.FPGA)
+SLOT0 = provider_names.slot_uuid(ROOT, v.FPGA, 'Slot0')
+SLOT1 = provider_names.slot_uuid(ROOT, v.FPGA, 'Slot1')
+CARD = provider_names.card_uuid(ROOT, v.FPGA)
 UUID = 'f7df405c-bd7a-cf72-22f1-44b0b93acd18'
 ID = 'CUSTOM_FPGA_FUNCTION_ID_INTEL_F7DF405CBD7ACF7222F144B0B93ACD18'
 HELD = {(v.FPGA, 'Slot0'): 'gzip'}
@@ -50,7 +52,7 @@ def published(accelerator: Accelerator, image=GZIP, *lines: str) -> dict[str, fr
 def test_the_traits_of_a_gpu_and_an_fpga_are_cyborgs_too():
     """Beside ours, on the card and on its slots."""
     [gpu] = tree(v.inventory(known(v.gpu())), MET, ROOT, {}).providers
-    assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_ACC_PCI_10DE_2330', providers.OWNER} < gpu.traits
+    assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_ACC_PCI_10DE_2330', provider_names.OWNER} < gpu.traits
     found = published(card())
     cyborgs = {'CUSTOM_FPGA_INTEL', 'CUSTOM_FPGA_INTEL_PAC_ARRIA10', 'CUSTOM_FPGA_PRODUCT_ID_09C4'}
     assert all(cyborgs < traits for traits in found.values())
@@ -122,7 +124,7 @@ def test_cyborgs_names_go_to_the_node_as_well():
     made = supply(seen, MET, parse('format = 1\n[[rule]]\nmatch = { kind = "FPGA" }\noffer = "region"\n', 'b'), v.NODE, (GZIP,))
     found = node_traits(seen, MET, made.functions, made.offers)
     assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_FPGA_INTEL', 'CUSTOM_FPGA_PRODUCT_ID_09C4', 'CUSTOM_PROGRAMMABLE', ID} < found
-    assert providers.OWNER not in found
+    assert provider_names.OWNER not in found
 
 
 def test_where_ironic_has_no_room_for_all_ours_come_first():
@@ -133,6 +135,6 @@ def test_where_ironic_has_no_room_for_all_ours_come_first():
     assert traits == room_for(traits, mine | {'CUSTOM_ACC_OLD'})
     assert traits == room_for(traits, mine | {'CUSTOM_NVIDIA_2330'})
     full = mine | {'CUSTOM_MINE_45'}
-    assert providers.device_traits(v.gpu()) == room_for(traits, full)
+    assert provider_traits.device_traits(v.gpu()) == room_for(traits, full)
     assert traits == node_traits(v.inventory(known(v.gpu())), MET, {}, others=full)
     assert all(t.startswith(PREFIX) for t in room_for(traits, full))

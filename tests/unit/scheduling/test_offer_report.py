@@ -9,7 +9,7 @@ from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.policy.baseline import parse
 from baremetal_acc.render.standing import why
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names, provider_traits, providers
 from baremetal_acc.scheduling.offer_report import standing
 from baremetal_acc.scheduling.schedulable import Supply, supply
 from tests.unit.planning import values as v
@@ -80,7 +80,9 @@ def test_what_another_machine_has_too_is_not_offered_and_that_is_told():
         (f'Slot0 of {FPGA}', [], 'its card is not met'),
         (f'Slot1 of {FPGA}', [], 'its card is not met'),
     ] == [(s.label, [i.resource_class for i in s.offers], why(s.why)) for s in found]
-    assert not [t for t in providers.node_traits(seen, verdict, made.functions, made.offers) if 'FPGA' in t or 'GZIP' in t]
+    assert not [
+        t for t in provider_traits.node_traits(seen, verdict, made.functions, made.offers) if 'FPGA' in t or 'GZIP' in t
+    ]
 
 
 def test_what_is_not_met_keeps_a_device_from_being_offered_and_is_told_whole():
@@ -125,4 +127,4 @@ def test_a_device_of_which_no_offer_is_known_is_offered_as_usual():
     seen, verdict = v.inventory(v.gpu()), Verdict(target='node-1', findings=())
     rules = parse('format = 1\n[[rule]]\nname = "r"\n', 'baseline.toml')
     [found] = standing(seen, verdict, rules, v.NODE, ROOT.upper(), Supply(functions={}, offers={}))
-    assert ('PGPU', providers.card_uuid(ROOT, v.GPU)) == (found.offers[0].resource_class, found.provider)
+    assert ('PGPU', provider_names.card_uuid(ROOT, v.GPU)) == (found.offers[0].resource_class, found.provider)

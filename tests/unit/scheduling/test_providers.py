@@ -27,17 +27,20 @@ from baremetal_acc.model.provider import (
 )
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.scheduling import providers
-from baremetal_acc.scheduling.providers import CLASSES, OWNER, describe, diff, node_traits, tree, withdrawn
+from baremetal_acc.scheduling import provider_diff, provider_hierarchy, provider_names, provider_traits, providers
+from baremetal_acc.scheduling.provider_diff import describe, diff
+from baremetal_acc.scheduling.provider_names import CLASSES, OWNER
+from baremetal_acc.scheduling.provider_traits import node_traits
+from baremetal_acc.scheduling.providers import tree, withdrawn
 from tests.unit.planning import values as v
 
 NODE = '11111111-aaaa-4bbb-8ccc-222222222222'
 OTHER_NODE = '33333333-aaaa-4bbb-8ccc-222222222222'
 GZIP = {(v.FPGA, 'Slot0'): 'gzip'}
-GPU_UUID = providers.card_uuid(NODE, v.GPU)
-FPGA_UUID = providers.card_uuid(NODE, v.FPGA)
-SLOT0 = providers.slot_uuid(NODE, v.FPGA, 'Slot0')
-SLOT1 = providers.slot_uuid(NODE, v.FPGA, 'Slot1')
+GPU_UUID = provider_names.card_uuid(NODE, v.GPU)
+FPGA_UUID = provider_names.card_uuid(NODE, v.FPGA)
+SLOT0 = provider_names.slot_uuid(NODE, v.FPGA, 'Slot0')
+SLOT1 = provider_names.slot_uuid(NODE, v.FPGA, 'Slot1')
 
 
 def verdict(*unmet):
@@ -168,7 +171,7 @@ def test_a_slot_has_the_traits_of_its_card():
 )
 def test_traits_say_kind_vendor_model_and_pci_ids(device, traits):
     """From the most general to the most exact; what is unknown, or has no Latin letter, gives none."""
-    assert traits == providers.device_traits(device)
+    assert traits == provider_traits.device_traits(device)
 
 
 @given(vendor=st.text(max_size=400), model=st.text(max_size=400), serial=st.text(max_size=50))
@@ -183,7 +186,7 @@ def test_whatever_a_bmc_says_the_names_are_such_as_placement_takes(vendor, model
 
 def test_long_names_that_differ_at_the_end_stay_different():
     """They are cut, and told apart by what they were."""
-    a, b = (providers.function_class('x' * 300 + end) for end in 'ab')
+    a, b = (provider_names.function_class('x' * 300 + end) for end in 'ab')
     assert a != b
     assert (255, 255) == (len(a), len(b))
 
@@ -224,7 +227,9 @@ def test_the_spelling_of_a_node_does_not_matter():
 def test_no_two_devices_or_slots_are_one_provider(places):
     """No text of a BMC can spell another card's slot."""
     found = {
-        providers.card_uuid(NODE, AcceleratorId(card)) if slot is None else providers.slot_uuid(NODE, AcceleratorId(card), slot)
+        provider_names.card_uuid(NODE, AcceleratorId(card))
+        if slot is None
+        else provider_names.slot_uuid(NODE, AcceleratorId(card), slot)
         for card, slot in places
     }
     assert len(places) == len(found)
@@ -233,7 +238,7 @@ def test_no_two_devices_or_slots_are_one_provider(places):
 def test_half_a_surrogate_pair_in_an_id_is_an_id():
     """JSON can carry one, and UTF-8 cannot."""
     ids = ['\ud800', '\\ud800', '?']
-    assert 3 == len({providers.slot_uuid(NODE, v.FPGA, one) for one in ids})
+    assert 3 == len({provider_names.slot_uuid(NODE, v.FPGA, one) for one in ids})
 
 
 def test_a_node_without_a_uuid_is_named():
@@ -248,13 +253,13 @@ def test_a_node_without_a_uuid_is_named():
 )
 def test_a_function_becomes_a_class(function, name):
     """Letters and digits count; all between is one underline."""
-    assert name == providers.function_class(function)
+    assert name == provider_names.function_class(function)
 
 
 def test_a_function_without_a_letter_is_refused():
     """There is no class for it."""
     with pytest.raises(UsageError, match='no letter and no digit'):
-        providers.function_class('---')
+        provider_names.function_class('---')
 
 
 def test_functions_that_would_share_a_class_are_refused():
@@ -265,7 +270,7 @@ def test_functions_that_would_share_a_class_are_refused():
 
 def test_a_function_is_the_same_in_any_case():
     """Images and slots are compared without case, too."""
-    assert {'AES': 'CUSTOM_ACC_FN_AES', 'aes': 'CUSTOM_ACC_FN_AES'} == providers.function_classes(['aes', 'AES'])
+    assert {'AES': 'CUSTOM_ACC_FN_AES', 'aes': 'CUSTOM_ACC_FN_AES'} == provider_names.function_classes(['aes', 'AES'])
 
 
 # ---------------------------------------------------------------------------------------------------------- node traits
@@ -281,14 +286,14 @@ def test_a_node_has_the_traits_of_its_devices_and_functions():
 def test_a_device_that_does_not_hold_up_gives_its_node_no_trait():
     """Nobody is sent to a node for it."""
     traits = node_traits(v.inventory(v.gpu(), v.fpga()), verdict(v.FPGA), GZIP)
-    assert providers.device_traits(v.gpu()) == traits
+    assert provider_traits.device_traits(v.gpu()) == traits
 
 
 def test_a_devices_own_traits_go_to_the_node():
     """Whatever they are called: a flavor that requires one is deployed only where the node has it."""
     own = frozenset({'CUSTOM_ACC_NVLINK', 'CUSTOM_X', 'HW_GPU_API_VULKAN'})
     traits = node_traits(v.inventory(v.gpu(traits=own), v.fpga(traits=frozenset({'CUSTOM_Y'}))), verdict(v.FPGA), {})
-    assert providers.device_traits(v.gpu()) | own == traits
+    assert provider_traits.device_traits(v.gpu()) | own == traits
 
 
 def test_more_traits_than_ironic_keeps_are_refused():
@@ -327,8 +332,8 @@ def test_what_takes_nothing_away_can_be_sent_together():
         sets('e', 'X'),
         DeleteProvider(uuid='f', name='f'),
     )
-    assert (changed, more, same, sets('d', 'X'), sets('e', 'X')) == providers.offers(calls, actual)
-    assert () == providers.offers((), actual)
+    assert (changed, more, same, sets('d', 'X'), sets('e', 'X')) == provider_diff.offers(calls, actual)
+    assert () == provider_diff.offers((), actual)
 
 
 # ------------------------------------------------------------------------------------------------------ withdrawn, held
@@ -586,11 +591,11 @@ def test_parents_come_before_their_children_and_then_their_uuid_counts():
     deep = (provider(1, 2), provider(2, 3), provider(3, 4), provider(4))
     beside = (provider(5, 6), provider(6))
     order = [provider(4), provider(6), provider(3, 4), provider(5, 6), provider(2, 3), provider(1, 2)]
-    assert order == list(providers._parents_first((*deep, *beside)))
+    assert order == list(provider_hierarchy.parents_first((*deep, *beside)))
     everything = withdrawn(below_root(*(replace(p, inventories=(PGPU,)) for p in deep + beside)), frozenset({_UUIDS[3]}))
     assert set(_UUIDS[4:]) == {p.uuid for p in everything.providers if p.inventories}
     circle = (provider(1, 2), provider(2, 1))
-    assert set(circle) == set(providers._parents_first(circle))
+    assert set(circle) == set(provider_hierarchy.parents_first(circle))
 
 
 def test_every_call_can_be_told():
@@ -626,11 +631,11 @@ def told(exc: pytest.ExceptionInfo[UsageError]) -> tuple[str, str, str | None]:
 def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
     """An operator reads these, and they say what to do."""
     with pytest.raises(UsageError) as exc:
-        providers.function_class('--')
+        provider_names.function_class('--')
     what = 'has no letter and no digit, so placement can have no name for it'
     assert ("function '--'", what, 'rename it in the catalogue') == told(exc)
     with pytest.raises(UsageError) as exc:
-        providers.function_classes(['a-b', 'a_b'])
+        provider_names.function_classes(['a-b', 'a_b'])
     what = 'are both CUSTOM_ACC_FN_A_B in placement'
     assert ("functions 'a-b' and 'a_b'", what, 'rename one of them in the catalogue') == told(exc)
     with pytest.raises(UsageError) as exc:
@@ -645,23 +650,23 @@ def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
         with pytest.raises(UsageError) as exc:
             wanted(v.gpu(traits=frozenset({trait})), functions={})
         assert (f"trait '{trait}' of H100 GPU_0", what, hint) == told(exc), 'it says what nobody has verified'
-    others = frozenset(f'CUSTOM_{n}' for n in range(providers.NODE_TRAITS))
+    others = frozenset(f'CUSTOM_{n}' for n in range(provider_traits.NODE_TRAITS))
     with pytest.raises(UsageError) as exc:
         node_traits(v.inventory(v.gpu()), verdict(), {}, others=others)
-    what = f'its accelerators have 4 and it has {len(others)} others, but Ironic keeps {providers.NODE_TRAITS}'
+    what = f'its accelerators have 4 and it has {len(others)} others, but Ironic keeps {provider_traits.NODE_TRAITS}'
     hint = 'remove traits of your own from the node (baremetal node remove trait)'
     assert ('traits of the node', what, hint) == told(exc)
 
 
 def test_a_name_of_just_the_length_that_placement_takes_stays_and_a_longer_one_ends_in_its_digest():
     """Two long names that begin alike stay two, in capital letters as every class and trait has to be."""
-    room = providers.NAME_LENGTH - len('CUSTOM_ACC_FN_')
-    assert f'CUSTOM_ACC_FN_{"A" * room}' == providers.function_class('a' * room)
-    one, other = (providers.function_class('a' * room + last) for last in 'bc')
+    room = provider_names.NAME_LENGTH - len('CUSTOM_ACC_FN_')
+    assert f'CUSTOM_ACC_FN_{"A" * room}' == provider_names.function_class('a' * room)
+    one, other = (provider_names.function_class('a' * room + last) for last in 'bc')
     assert one != other
-    assert {providers.NAME_LENGTH} == {len(one), len(other)}
+    assert {provider_names.NAME_LENGTH} == {len(one), len(other)}
     assert re.fullmatch(r'[A-Z0-9_]+_[0-9A-F]{12}', one)
-    assert 'CUSTOM_ACC_FN_A_B' == providers.function_class('__a-b__')
+    assert 'CUSTOM_ACC_FN_A_B' == provider_names.function_class('__a-b__')
 
 
 def test_what_is_offered_is_told_with_what_is_reserved():
@@ -684,10 +689,10 @@ def test_what_is_gone_is_deleted_only_where_that_was_asked_for():
 
 def test_an_x_at_an_end_of_a_name_is_a_letter_of_it():
     """Blanks and punctuation are taken off the ends, and nothing else."""
-    assert 'CUSTOM_ACC_FN_XTS_X' == providers.function_class('-XTS X-')
+    assert 'CUSTOM_ACC_FN_XTS_X' == provider_names.function_class('-XTS X-')
 
 
 def test_a_parent_that_is_not_there_counts_as_the_root():
     """A tree that somebody has torn still has an order."""
     torn = Provider(uuid=SLOT0, name='slot', parent_uuid=SLOT1)
-    assert (torn,) == providers._parents_first([torn])
+    assert (torn,) == provider_hierarchy.parents_first([torn])

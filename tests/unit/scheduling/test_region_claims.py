@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Plan, Program, Withdraw
 from baremetal_acc.policy.baseline import Offering
-from baremetal_acc.scheduling import providers
+from baremetal_acc.scheduling import provider_names
 from baremetal_acc.scheduling.region_claims import (
     Claimed,
     asked,
@@ -51,11 +51,11 @@ def by_slot(found):
 def test_a_claim_is_found_again_by_the_provider():
     """Of the slots that are there now, whatever else the instance holds, here or elsewhere."""
     held = {
-        providers.slot_uuid(NODE, v.FPGA, 'Slot1'): frozenset({'FPGA'}),
-        providers.slot_uuid(OTHER, v.FPGA, 'Slot0'): frozenset({'FPGA'}),
-        providers.card_uuid(NODE, v.GPU): frozenset({'PGPU'}),
+        provider_names.slot_uuid(NODE, v.FPGA, 'Slot1'): frozenset({'FPGA'}),
+        provider_names.slot_uuid(OTHER, v.FPGA, 'Slot0'): frozenset({'FPGA'}),
+        provider_names.card_uuid(NODE, v.GPU): frozenset({'PGPU'}),
         NODE: frozenset({'CUSTOM_GOLD'}),
-        providers.slot_uuid(NODE, v.FPGA, 'Slot0'): frozenset(),
+        provider_names.slot_uuid(NODE, v.FPGA, 'Slot0'): frozenset(),
     }
     seen = v.inventory(v.gpu(), v.fpga())
     label = v.fpga().label
@@ -68,7 +68,7 @@ def test_a_claim_is_found_again_by_the_provider():
 def test_claims_come_in_the_order_of_their_slots_and_each_once():
     """Whatever the order of placement's answer, and though a BMC calls two slots alike."""
     twice = v.fpga(slots=(v.slot(1), v.slot(0), replace(v.slot(0), index=2)))
-    held = {providers.slot_uuid(NODE, v.FPGA, f'Slot{n}'): frozenset({'FPGA'}) for n in (1, 0)}
+    held = {provider_names.slot_uuid(NODE, v.FPGA, f'Slot{n}'): frozenset({'FPGA'}) for n in (1, 0)}
     assert ['Slot0', 'Slot1'] == [c.slot_id for c in regions(held, NODE, v.inventory(twice))]
 
 
@@ -249,8 +249,8 @@ def test_a_function_that_was_in_play_still_is():
 def test_a_card_is_found_by_whatever_it_was_offered_as_when_it_was_claimed():
     """A rule has changed since: an instance that runs keeps what it has."""
     seen = v.inventory(v.gpu(), v.fpga())
-    card, several = providers.card_uuid(NODE, v.GPU), providers.together_uuid(NODE, v.gpu())
-    whole, slot = providers.card_uuid(NODE, v.FPGA), providers.slot_uuid(NODE, v.FPGA, 'Slot1')
+    card, several = provider_names.card_uuid(NODE, v.GPU), provider_names.together_uuid(NODE, v.gpu())
+    whole, slot = provider_names.card_uuid(NODE, v.FPGA), provider_names.slot_uuid(NODE, v.FPGA, 'Slot1')
     for provider, device, name in ((card, v.GPU, None), (several, v.GPU, None), (whole, v.FPGA, None), (slot, v.FPGA, 'Slot1')):
         [claim] = everything({NODE: frozenset({'CUSTOM_GOLD'}), provider: frozenset({'FPGA'})}, NODE, seen)
         assert (provider, device, name) == (claim.provider, claim.accelerator, claim.slot)
@@ -262,7 +262,7 @@ def test_a_card_is_found_by_whatever_it_was_offered_as_when_it_was_claimed():
 )
 def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told):
     """A slot that has vanished, by a class of ours or of the operator's; what others have below the root is theirs."""
-    gone = providers.slot_uuid(NODE, v.FPGA, 'Slot7')
+    gone = provider_names.slot_uuid(NODE, v.FPGA, 'Slot7')
     held = {NODE: frozenset({'CUSTOM_GOLD'}), gone: frozenset({resource_class})}
     made = Supply(functions={}, offers={v.FPGA: Offer(how=Offering.REGION, resource_class='CUSTOM_REGION')})
     found = list(not_shown(held, NODE, everything(held, NODE, v.inventory(v.fpga())), made))
@@ -272,14 +272,14 @@ def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told
 
 def test_what_is_claimed_of_a_card_comes_before_its_slots_and_they_in_their_order():
     """Drivers are asked in that order, and leave in the other one."""
-    slots = [providers.slot_uuid(NODE, v.FPGA, f'Slot{n}') for n in (1, 0)]
-    held = {p: frozenset({'FPGA'}) for p in (*slots, providers.card_uuid(NODE, v.FPGA))}
+    slots = [provider_names.slot_uuid(NODE, v.FPGA, f'Slot{n}') for n in (1, 0)]
+    held = {p: frozenset({'FPGA'}) for p in (*slots, provider_names.card_uuid(NODE, v.FPGA))}
     assert [None, 'Slot0', 'Slot1'] == [c.slot for c in everything(held, NODE, v.inventory(v.fpga()))]
 
 
 def test_all_that_is_claimed_of_what_has_vanished_is_told_in_one_sentence():
     """By name, in order."""
-    gone = providers.slot_uuid(NODE, v.FPGA, 'Slot7')
+    gone = provider_names.slot_uuid(NODE, v.FPGA, 'Slot7')
     held = {gone: frozenset({'PGPU', 'FPGA', 'CUSTOM_ELSE'})}
     found = list(not_shown(held, NODE, (), Supply(functions={}, offers={})))
     assert [f'the instance has claimed FPGA, PGPU of provider {gone}, and no device of the machine is that one'] == found

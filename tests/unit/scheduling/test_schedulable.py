@@ -15,15 +15,16 @@ from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.policy.baseline import NodeFacts, Offering, demands, parse
-from baremetal_acc.scheduling import providers
-from baremetal_acc.scheduling.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
+from baremetal_acc.scheduling import provider_names, provider_traits
+from baremetal_acc.scheduling.provider_names import CLASSES, OWNER, TOGETHER
+from baremetal_acc.scheduling.providers import tree, withdrawn
 from baremetal_acc.scheduling.schedulable import Offer, able, offer, single, supply, unknown, usual
 from tests.unit.planning import values as v
 
 ROOT = '11111111-aaaa-4bbb-8ccc-222222222222'
-SLOT0 = providers.slot_uuid(ROOT, v.FPGA, 'Slot0')
-SLOT1 = providers.slot_uuid(ROOT, v.FPGA, 'Slot1')
-CARD = providers.card_uuid(ROOT, v.FPGA)
+SLOT0 = provider_names.slot_uuid(ROOT, v.FPGA, 'Slot0')
+SLOT1 = provider_names.slot_uuid(ROOT, v.FPGA, 'Slot1')
+CARD = provider_names.card_uuid(ROOT, v.FPGA)
 GZIP = v.function_image(name='img-gzip', function='gzip')
 AES = v.function_image(name='img-aes', function='aes', uuid='99999999-2222-3333-4444-555555555555')
 
@@ -278,13 +279,13 @@ def test_the_node_has_the_traits_of_its_regions():
     """Nova hands those that a flavor requires to Ironic, which refuses the deploy unless the node has them."""
     seen = v.inventory(v.fpga())
     made = supply(seen, verdict(), rules('offer = "region"'), v.NODE, (GZIP, AES))
-    traits = providers.node_traits(seen, verdict(), made.functions, made.offers)
+    traits = provider_traits.node_traits(seen, verdict(), made.functions, made.offers)
     own = {'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_CAN_AES', 'CUSTOM_ACC_PROGRAM', 'CUSTOM_PROGRAMMABLE'}
-    assert own == traits - providers.device_traits(v.fpga())
-    assert providers.device_traits(v.fpga()) < traits
+    assert own == traits - provider_traits.device_traits(v.fpga())
+    assert provider_traits.device_traits(v.fpga()) < traits
     bare = supply(seen, verdict(), rules('offer = "region"', 'takes = []'), v.NODE, (GZIP, AES))
-    kept = providers.node_traits(seen, verdict(), bare.functions, bare.offers)
-    assert {'CUSTOM_ACC_FN_GZIP'} == kept - providers.device_traits(v.fpga())
+    kept = provider_traits.node_traits(seen, verdict(), bare.functions, bare.offers)
+    assert {'CUSTOM_ACC_FN_GZIP'} == kept - provider_traits.device_traits(v.fpga())
 
 
 def test_functions_that_a_region_could_be_given_may_not_share_a_name():
@@ -311,7 +312,7 @@ def test_devices_of_one_make_are_one_number():
     (found,) = published('offer = "together"', cards=gpus(8)).values()
     assert (ProviderInventory(resource_class='PGPU', total=8),) == found.inventories
     assert (ROOT, f'{ROOT}_ACC_{found.uuid.replace("-", "")[:12]}') == (found.parent_uuid, found.name)
-    assert providers.device_traits(v.gpu()) | {OWNER, TOGETHER} == found.traits
+    assert provider_traits.device_traits(v.gpu()) | {OWNER, TOGETHER} == found.traits
 
 
 def test_a_device_that_does_not_hold_up_is_not_counted():
@@ -347,9 +348,9 @@ def test_makes_with_names_that_no_trait_can_say_are_two_numbers():
 
 def test_a_make_that_a_trait_can_say_has_the_provider_that_it_always_had():
     """Somebody may hold some of it."""
-    made = providers.together_uuid(ROOT, v.gpu(vendor='NVIDIA', model='H100 80GB HBM3'))
+    made = provider_names.together_uuid(ROOT, v.gpu(vendor='NVIDIA', model='H100 80GB HBM3'))
     for model in ('h100-80gb-hbm3', 'H100™ 80GB HBM3®'):
-        assert made == providers.together_uuid(ROOT, v.gpu(vendor='nvidia', model=model))
+        assert made == provider_names.together_uuid(ROOT, v.gpu(vendor='nvidia', model=model))
     assert 'fd7a92bf-f1ba-50c0-b244-c41240b2001d' == made
 
 
@@ -363,14 +364,14 @@ def test_what_does_not_hold_for_each_is_no_trait_of_all():
 
 def test_the_number_stays_the_same_provider_whatever_the_bmc_shows_besides():
     """PCI ids are seen only while the host runs, and cards come and go."""
-    one = providers.together_uuid(ROOT, v.gpu())
-    assert one == providers.together_uuid(ROOT, v.gpu(pci=PciIds(), id=AcceleratorId('uuid:next')))
+    one = provider_names.together_uuid(ROOT, v.gpu())
+    assert one == provider_names.together_uuid(ROOT, v.gpu(pci=PciIds(), id=AcceleratorId('uuid:next')))
     others = [v.gpu(kind=Kind.ASIC), v.gpu(vendor='AMD'), v.gpu(model='H200'), v.gpu(model=None)]
-    assert 5 == len({one, *(providers.together_uuid(ROOT, other) for other in others)})
+    assert 5 == len({one, *(provider_names.together_uuid(ROOT, other) for other in others)})
     bare = v.gpu(model=None, pci=PciIds(vendor_id='0x10de', device_id='0x2331'))
-    assert providers.together_uuid(ROOT, v.gpu(model=None)) != providers.together_uuid(ROOT, bare)
+    assert provider_names.together_uuid(ROOT, v.gpu(model=None)) != provider_names.together_uuid(ROOT, bare)
     assert 'f75af322-afab-55f6-8f9e-1c51412b2a71' == one
-    assert '915e9448-b2d4-57b0-a56f-10c5d42c33e1' == providers.together_uuid(ROOT, v.gpu(vendor=None))
+    assert '915e9448-b2d4-57b0-a56f-10c5d42c33e1' == provider_names.together_uuid(ROOT, v.gpu(vendor=None))
 
 
 def test_a_card_with_slots_is_like_no_other_one():
@@ -388,8 +389,10 @@ def test_to_touch_one_device_withdraws_the_number_whole():
     cards = (*gpus(2), v.fpga())
     made = {a.id: Offer(how=Offering.TOGETHER) for a in cards[:2]}
     whole = tree(v.inventory(*cards), verdict(), ROOT, {(v.FPGA, 'Slot0'): 'gzip'}, made)
-    several = providers.together_uuid(ROOT, cards[0])
-    after = {p.uuid: p.inventories for p in withdrawn(whole, frozenset({providers.card_uuid(ROOT, cards[1].id)})).providers}
+    several = provider_names.together_uuid(ROOT, cards[0])
+    after = {
+        p.uuid: p.inventories for p in withdrawn(whole, frozenset({provider_names.card_uuid(ROOT, cards[1].id)})).providers
+    }
     assert () == after[several]
     assert after[SLOT0]
     assert whole == withdrawn(whole, frozenset())

@@ -8,8 +8,8 @@ from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.policy.baseline import Offering
-from baremetal_acc.scheduling import providers
-from baremetal_acc.scheduling.overlap import overlapping
+from baremetal_acc.scheduling import provider_names, providers
+from baremetal_acc.scheduling.providers import overlapping
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import FPGA, GPU, fpga, gpu, inventory
 
@@ -23,10 +23,10 @@ def tree(offers: dict[AcceleratorId, Offer] | None = None) -> ProviderTree:
     return providers.tree(seen, Verdict(target='node-1', findings=()), NODE, {}, offers or {})
 
 
-CARD = providers.card_uuid(NODE, FPGA)
-SLOTS = {providers.slot_uuid(NODE, FPGA, name) for name in ('Slot0', 'Slot1')}
-GPUS = {providers.card_uuid(NODE, GPU), providers.card_uuid(NODE, SECOND)}
-ALL = providers.together_uuid(NODE, gpu())
+CARD = provider_names.card_uuid(NODE, FPGA)
+SLOTS = {provider_names.slot_uuid(NODE, FPGA, name) for name in ('Slot0', 'Slot1')}
+GPUS = {provider_names.card_uuid(NODE, GPU), provider_names.card_uuid(NODE, SECOND)}
+ALL = provider_names.together_uuid(NODE, gpu())
 COUNTED = tree({GPU: TOGETHER, SECOND: TOGETHER})
 
 
@@ -47,7 +47,7 @@ def test_who_is_asked_for_is_no_answer() -> None:
 
 def test_what_stands_for_several_stands_for_each_of_their_kind() -> None:
     """One tree has them alone, and the other one together: both count."""
-    assert {ALL} == overlapping({providers.card_uuid(NODE, GPU)}, tree(), COUNTED)
+    assert {ALL} == overlapping({provider_names.card_uuid(NODE, GPU)}, tree(), COUNTED)
     assert GPUS == overlapping({ALL}, tree(), COUNTED)
     assert GPUS == overlapping({ALL}, COUNTED, tree())
 

@@ -6,7 +6,7 @@ import pytest
 
 from baremetal_acc.model.inventory import UpdateFacts
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
-from baremetal_acc.planning.unseen import notes
+from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.render.notes import NEXT_START as UNSEEN
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
@@ -30,9 +30,9 @@ def looked(*refs):
 def test_of_a_demanded_version_it_is_told_that_another_may_wait_unseen(refs, demanded, told):
     """Whoever believes the version has to know it; nobody is held up, and of what nobody demands nothing is said."""
     rules = v.baseline(firmware=((demanded, v.NEW),))
-    found = list(notes(looked(*refs), rules, v.NODE))
+    found = list(note_unseen_firmware(looked(*refs), rules, v.NODE))
     assert ([('H100 GPU_0', f'firmware GPU_0: {UNSEEN}')] if told else []) == refusal_words.notes(found)
-    assert [] == list(notes(looked(*refs), rules, v.NODE, only=frozenset({v.FPGA})))
+    assert [] == list(note_unseen_firmware(looked(*refs), rules, v.NODE, only=frozenset({v.FPGA})))
 
 
 @pytest.mark.parametrize(('parts', 'told'), [(EVERYTHING, 1), (frozenset({Part.LOCK}), 0)])

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compute the placement calls that turn one provider tree into another, in a safe order."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from baremetal_acc.model.provider import (
+    Call,
+    CreateProvider,
+    DeleteProvider,
+    MoveProvider,
+    ProviderInventory,
+    ProviderTree,
+    SetInventories,
+    SetTraits,
+)
+from baremetal_acc.scheduling.provider_hierarchy import parents_first
+
+
+def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
+    """Return the placement calls that turn the actual tree into the wanted one, in a safe order.
+
+    New providers are created empty, parents first. Then classes that go are withdrawn, then traits are set, and only then is
+    anything offered: no device can be claimed under a trait that it does not have. A provider of ours that the wanted tree
+    lacks offers nothing afterwards and stays.
+
+    :param delete_gone: delete those providers instead: their hardware is gone for good. Nova, which caches providers for 300 s,
+        cannot update a node in that time, so only while the node is neither available nor being deployed.
+    """
+    known = {p.uuid: p for p in actual.providers}
+    targets = {p.uuid: p for p in wanted.providers}
+    gone = [p for p in actual.providers if p.uuid not in targets]
+    create: list[Call] = []
+    withdraw: list[Call] = [SetInventories(uuid=p.uuid, name=p.name, inventories=()) for p in gone if p.inventories]
+    traits: list[Call] = []
+    offer: list[Call] = []
+    for provider in parents_first(wanted.providers):
+        seen = known.get(provider.uuid)
+        if seen is None:
+            create.append(CreateProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
+            seen = replace(provider, inventories=(), traits=frozenset())
+        elif (seen.parent_uuid, seen.name) != (provider.parent_uuid, provider.name):
+            create.append(MoveProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
+        wants = {i.resource_class for i in provider.inventories}
+        stays = tuple(i for i in seen.inventories if i.resource_class in wants)
+        if len(stays) < len(seen.inventories):
+            withdraw.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=_rewritable(stays)))
+            stays = _rewritable(stays)
+        if seen.traits != provider.traits:
+            traits.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=provider.traits))
+        if set(stays) != set(provider.inventories):
+            offer.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories))
+    delete: list[Call] = []
+    if delete_gone:
+        children_first = reversed(parents_first(gone))
+        delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
+    return (*create, *withdraw, *traits, *offer, *delete)
+
+
+def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories, ...]:
+    """Return those calls of a :func:`diff` that take nothing away and come last: no consumer can be in their way."""
+    there = {p.uuid: {i.resource_class for i in p.inventories} for p in actual.providers}
+    found = []
+    for call in calls:
+        if isinstance(call, SetInventories):
+            classes = {i.resource_class for i in call.inventories}
+            if classes and there.get(call.uuid, set()) <= classes:
+                found.append(call)
+            there[call.uuid] = classes
+    return tuple(found)
+
+
+def describe(call: Call) -> str:
+    """Describe a call in one line for people."""
+    match call:
+        case CreateProvider():
+            return f'create provider {call.name} below {call.parent_uuid}'
+        case MoveProvider():
+            return f'move provider {call.name} below {call.parent_uuid}'
+        case SetInventories(inventories=()):
+            return f'{call.name}: offer nothing'
+        case SetInventories():
+            offers = (
+                f'{i.resource_class} {i.total}' + (f' ({i.reserved} reserved)' if i.reserved else '') for i in call.inventories
+            )
+            return f'{call.name}: offer {", ".join(offers)}'
+        case SetTraits():
+            return f'{call.name}: set traits {", ".join(sorted(call.traits))}'
+        case DeleteProvider():
+            return f'delete provider {call.name}'
+        case _:
+            assert_never(call)
+
+
+def _rewritable(inventories: tuple[ProviderInventory, ...]) -> tuple[ProviderInventory, ...]:
+    """Return the inventories as they can be sent: an altered one is sent with our own values."""
+    return tuple(replace(i, altered=False) for i in inventories)
