@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.reader import RedfishReader
+from baremetal_acc.bmc.redfish.reader import InventoryRequests, RedfishReader
 from baremetal_acc.bmc.redfish.work_queue import WorkQueue
 
 
@@ -38,13 +38,19 @@ class Rounds:
     @classmethod
     def of(cls, monkeypatch: pytest.MonkeyPatch) -> 'Rounds':
         """Count the looks of this test."""
-        rounds, ask = cls(), RedfishReader._ask
+        rounds, create, ask = cls(), RedfishReader.__init__, InventoryRequests.ask
+        agendas: dict[InventoryRequests, WorkQueue] = {}
 
-        def counted(reader: RedfishReader, target: str, headers: Mapping[str, str] | None = None) -> Any:
-            rounds._wait(target, reader._agenda)
-            return ask(reader, target, headers)
+        def created(reader: RedfishReader, *arguments: Any, **named: Any) -> None:
+            create(reader, *arguments, **named)
+            agendas[reader._requests] = reader._agenda
 
-        monkeypatch.setattr(RedfishReader, '_ask', counted)
+        def counted(requests: InventoryRequests, target: str, headers: Mapping[str, str] | None = None) -> Any:
+            rounds._wait(target, agendas[requests])
+            return ask(requests, target, headers)
+
+        monkeypatch.setattr(RedfishReader, '__init__', created)
+        monkeypatch.setattr(InventoryRequests, 'ask', counted)
         return rounds
 
     @property

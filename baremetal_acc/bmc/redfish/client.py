@@ -100,7 +100,8 @@ _RESERVED = "!#$&'()*+,/:;=?@[]~"
 _STRAY = re.compile('%(?![0-9A-Fa-f]{2})')
 """A per cent sign that does not begin a percent-encoded byte."""
 
-_UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_NOT_MODIFIED = 304
 
 _INSUFFICIENT_STORAGE = 507
 """An answer to a login that stands for "no free session", as a login stores only a session. Source: RFC 4918, section 11.5."""
@@ -179,6 +180,123 @@ class RedfishResponse:
         return json.loads(self.content)
 
 
+class CredentialRedactor:
+    """Removes our credentials for one BMC from texts: some BMCs repeat in an error what they were sent."""
+
+    def __init__(self, address: BmcAddress) -> None:
+        self._secrets = _secrets(address)
+        self._tokens: tuple[str, ...] = ()
+
+    def add(self, token: str) -> None:
+        """Remove this token, too, and those of the last logins."""
+        self._tokens = (*self._tokens[1 - MAX_LOGINS :], token)
+
+    def redact(self, text: str) -> str:
+        """A BMC's text without our password and tokens."""
+        for secret in (*self._secrets, *self._tokens):
+            text = text.replace(secret, '***')
+        return text
+
+
+class AnswerErrors:
+    """Makes the errors of answers that are no success, and of requests without an answer."""
+
+    def __init__(self, address: BmcAddress, redactor: CredentialRedactor) -> None:
+        self._address = address
+        self._label = address.label
+        self._redact = redactor.redact
+
+    def raise_for(self, method: str, answer: RedfishAnswer, *, login: bool = False) -> None:
+        """Raise the error of an answer; do nothing if it has a status of success.
+
+        :param login: it is the answer to a login.
+        :raises Later: a read may be retried. ``BmcError``: all others.
+        """
+        status = answer.status
+        if status < 300:
+            return
+        if status < 400:
+            what = f'{method} was answered with a redirect (HTTP {status})'
+            if method in _READS:
+                raise BmcAnswerInvalid(bmc=self._label, uri=answer.url, what=what)
+            raise self.redirected(answer.url, status, what)
+        if login:
+            raise self._refused_login(answer)
+        words = said(_json(answer.content), self._redact)
+        text = f': {words.text}' if words.text else ''
+        error: BmcError
+        if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
+            # The gateway may have passed the request on to the service, and lost only the answer.
+            what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
+            raise BmcUnreachable(bmc=self._label, uri=answer.url, what=what)
+        if status == HTTPStatus.UNAUTHORIZED:
+            error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
+        elif status == HTTPStatus.FORBIDDEN:
+            error = self.not_authorised(answer.url, f'not allowed (HTTP 403){text}')
+        elif status in _PRECONDITIONS or words.ids & _PRECONDITION_IDS:
+            error = BmcConflict(
+                bmc=self._label, uri=answer.url, what=f'the condition of the write was refused (HTTP {status}){text}'
+            )
+        elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
+            error = BmcBusy(bmc=self._label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
+        else:
+            error = HttpRefused(
+                bmc=self._label,
+                uri=answer.url,
+                status=status,
+                about=words.ids | words.about,
+                what=f'{method} refused with {_status(status)}{text}',
+            )
+        if method in _READS and status in _MAY_PASS:
+            raise Later(error, retry_after(answer.headers.get('Retry-After')))
+        raise error
+
+    def _refused_login(self, answer: RedfishAnswer) -> BmcError:
+        """The error for a login that was answered with a status of 400 or more, with the BMC's own reason."""
+        status = answer.status
+        words = said_to_login(_json(answer.content), self._address.username, self._address.password)
+        text = f': {words.text}' if words.text else ''
+        in_words = status != HTTPStatus.UNAUTHORIZED and NO_SESSION_WORDS.match(words.text)
+        if words.ids & NO_SESSION_FREE or status == _INSUFFICIENT_STORAGE or in_words:
+            return BmcNoSessionFree(
+                bmc=self._label,
+                uri=answer.url,
+                what=f'no session is free (HTTP {status}){text}',
+                hint='end sessions on the BMC that nobody needs'
+                + ('' if self._address.basic_auth else ', or set option [baremetal_acc] bmc_basic_auth'),
+            )
+        if status in (429, 503):
+            return BmcBusy(bmc=self._label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
+        if status == HTTPStatus.UNAUTHORIZED:
+            return self.not_authorised(answer.url, 'login refused')
+        if status == HTTPStatus.FORBIDDEN:
+            return self.not_authorised(answer.url, f'login refused{text}')
+        what = f'login refused ({_status(status)}){text}'
+        return HttpRefused(bmc=self._label, uri=answer.url, status=status, what=what)
+
+    def broken(self, exc: OSError, path: str, method: str) -> BmcError:
+        """The error for a connection that brought no answer."""
+        if isinstance(exc, ssl.SSLCertVerificationError):
+            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
+            if exc.verify_code in _FOR_ANOTHER_NAME:
+                hint = 'use a name in its address that its certificate has as a subjectAltName, or give it one for this name'
+            return BmcUntrusted(bmc=self._label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
+        what = _unknown(method, connection_errors.reason(exc))
+        return BmcUnreachable(bmc=self._label, uri=path, what=what, hint='check address, network and power of the BMC')
+
+    def redirected(self, path: str, status: int, what: str) -> BmcError:
+        """The error for a write whose redirect is not followed."""
+        if status in _NOT_DONE:
+            return HttpRefused(bmc=self._label, uri=path, what=what, status=status)
+        return BmcAnswerInvalid(bmc=self._label, uri=path, what=what)
+
+    def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised:
+        """The error for refused credentials."""
+        return BmcNotAuthorised(
+            bmc=self._label, uri=uri, what=what, hint='check username and password, and the role of that user on the BMC'
+        )
+
+
 class Connector:
     """HTTP client for one BMC.
 
@@ -214,8 +332,8 @@ class Connector:
         self._block: str | None = None
         self._block_lock = threading.Lock()
         self._logins = 0
-        self._secrets = _secrets(address)
-        self._tokens: tuple[str, ...] = ()
+        self._redactor = CredentialRedactor(address)
+        self._errors = AnswerErrors(address, self._redactor)
         self._timeout = max(1.0, address.timeout.total_seconds())
         self._closing_until = float('inf')
         stopping.watch(self)
@@ -291,7 +409,7 @@ class Connector:
             answer = again(path)
         if not anonymous and self._renewed_after(answer):
             answer = self._judged_again(again(path))
-        self._raise_for(method, answer, login=anonymous and method == 'POST')
+        self._errors.raise_for(method, answer, login=anonymous and method == 'POST')
         return answer
 
     def _same_resource(self, path: str, answer: RedfishAnswer) -> str:
@@ -307,17 +425,11 @@ class Connector:
             self._refuse_secrets(location, path)
             place = self.path(location, base=path)
         except BmcAnswerInvalid as exc:
-            raise self._redirected(path, answer.status, exc.what) from exc
+            raise self._errors.redirected(path, answer.status, exc.what) from exc
         if _resource(place) != _resource(path) or place == path:
             what = f'a write was answered with a redirect to another resource (HTTP {answer.status})'
-            raise self._redirected(path, answer.status, what)
+            raise self._errors.redirected(path, answer.status, what)
         return place
-
-    def _redirected(self, path: str, status: int, what: str) -> BmcError:
-        """The error for a write whose redirect is not followed."""
-        if status in _NOT_DONE:
-            return HttpRefused(bmc=self.label, uri=path, what=what, status=status)
-        return BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
 
     def _renewed_after(self, answer: RedfishAnswer) -> bool:
         """Whether a request was refused, and not carried out, because its session had ended, and the session was renewed.
@@ -325,7 +437,7 @@ class Connector:
         :raises BmcError: the session could not be renewed.
         """
         auth = self._auth
-        if answer.status not in (_UNAUTHORIZED, _FORBIDDEN) or not isinstance(auth, Login):
+        if answer.status not in _REFUSED or not isinstance(auth, Login):
             return False
         if not auth.may_have_ended(answer.generation, answer.status, said(_json(answer.content)).ids):
             return False
@@ -337,7 +449,7 @@ class Connector:
 
         :returns: the answer.
         """
-        if answer.status == _FORBIDDEN and isinstance(self._auth, Login):
+        if answer.status == HTTPStatus.FORBIDDEN and isinstance(self._auth, Login):
             self._auth.forbids()
         return answer
 
@@ -360,34 +472,20 @@ class Connector:
         """
         if len(uri) <= MAX_URI and _is_plain(uri):
             return uri
-        try:
-            whole = urljoin(f'{self._origin[0]}://{self._origin[1]}{base}', uri.strip()[: MAX_URI + 1])
-            parts = urlsplit(whole)
-            same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == self._origin
-            clean = len(whole) <= MAX_URI and whole.isprintable() and ' ' not in whole
-            whole.encode()  # a lone surrogate can neither be sent nor stored
-        except ValueError:
-            same = False
-        if not same or not clean or parts.username is not None:
-            raise BmcAnswerInvalid(bmc=self.label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
-        return parts.path + (f'?{parts.query}' if parts.query else '')
+        return resolve(uri, base, self._origin, self.label)
 
     def _refuse_secrets(self, location: str, path: str) -> None:
         """Raise if a redirect contains our credentials, which would then get into logs and messages."""
-        if self.redact(location) != location:
+        if self._redactor.redact(location) != location:
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that repeats our credentials')
 
     def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised:
         """The error for refused credentials."""
-        return BmcNotAuthorised(
-            bmc=self.label, uri=uri, what=what, hint='check username and password, and the role of that user on the BMC'
-        )
+        return self._errors.not_authorised(uri, what)
 
     def redact(self, text: str) -> str:
         """A BMC's text without our password and tokens: some BMCs repeat in an error what they were sent."""
-        for secret in (*self._secrets, *self._tokens):
-            text = text.replace(secret, '***')
-        return text
+        return self._redactor.redact(text)
 
     # ---- connector API of sushy ----
 
@@ -445,7 +543,7 @@ class Connector:
                 path = self.path(answer.headers.get('Location', ''), base=path)
                 continue
             if answer.status != _NOT_MODIFIED or 'If-None-Match' not in headers:
-                self._raise_for('GET', answer)
+                self._errors.raise_for('GET', answer)
             return answer
         raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirected in a circle')
 
@@ -492,14 +590,14 @@ class Connector:
         timeout = self.within(min(timeout, max(0.1, self._closing_until - started)), path)
         status: object = 'no answer'
         try:
-            with pending.waiting(self.label, f'{method} {self.redact(path)}', timeout):
+            with pending.waiting(self.label, f'{method} {self._redactor.redact(path)}', timeout):
                 answer = self._answered(method, path, data, headers, timeout, anonymous=anonymous)
         except TooSlow as exc:
             raise BmcUnreachable(bmc=self.label, uri=path, what=_unknown(method, str(exc))) from exc
         except TooLong as exc:
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what=str(exc)) from exc
         except OSError as exc:
-            error = self._broken(exc, path, method)
+            error = self._errors.broken(exc, path, method)
             if isinstance(error, BmcUntrusted):
                 raise error from exc
             raise Later(error) from exc
@@ -513,7 +611,7 @@ class Connector:
             if LOG.isEnabledFor(logging.DEBUG):
                 # Neither bodies nor headers are logged: they contain passwords and tokens.
                 taken = time.monotonic() - started
-                LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, taken)
+                LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self._redactor.redact(path), status, taken)
 
     def _answered(
         self,
@@ -563,7 +661,7 @@ class Connector:
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Use this session from now on. Called by the login."""
-        self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
+        self._redactor.add(session_auth_token)
         self._headers = _HEADERS | {'X-Auth-Token': session_auth_token}
         self._logged_in()
 
@@ -572,79 +670,6 @@ class Connector:
         with self._block_lock:
             self._logins += 1
             self._block = None
-
-    def _broken(self, exc: OSError, path: str, method: str) -> BmcError:
-        """The error for a connection that brought no answer."""
-        if isinstance(exc, ssl.SSLCertVerificationError):
-            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
-            if exc.verify_code in _FOR_ANOTHER_NAME:
-                hint = 'use a name in its address that its certificate has as a subjectAltName, or give it one for this name'
-            return BmcUntrusted(bmc=self.label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
-        what = _unknown(method, connection_errors.reason(exc))
-        return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
-
-    def _raise_for(self, method: str, answer: RedfishAnswer, *, login: bool = False) -> None:
-        status = answer.status
-        if status < 300:
-            return
-        if status < 400:
-            what = f'{method} was answered with a redirect (HTTP {status})'
-            if method in _READS:
-                raise BmcAnswerInvalid(bmc=self.label, uri=answer.url, what=what)
-            raise self._redirected(answer.url, status, what)
-        if login:
-            raise self._refused_login(answer)
-        words = said(_json(answer.content), self.redact)
-        text = f': {words.text}' if words.text else ''
-        error: BmcError
-        if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
-            # The gateway may have passed the request on to the service, and lost only the answer.
-            what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
-            raise BmcUnreachable(bmc=self.label, uri=answer.url, what=what)
-        if status == HTTPStatus.UNAUTHORIZED:
-            error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
-        elif status == HTTPStatus.FORBIDDEN:
-            error = self.not_authorised(answer.url, f'not allowed (HTTP 403){text}')
-        elif status in _PRECONDITIONS or words.ids & _PRECONDITION_IDS:
-            error = BmcConflict(
-                bmc=self.label, uri=answer.url, what=f'the condition of the write was refused (HTTP {status}){text}'
-            )
-        elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
-            error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
-        else:
-            error = HttpRefused(
-                bmc=self.label,
-                uri=answer.url,
-                status=status,
-                about=words.ids | words.about,
-                what=f'{method} refused with {_status(status)}{text}',
-            )
-        if method in _READS and status in _MAY_PASS:
-            raise Later(error, retry_after(answer.headers.get('Retry-After')))
-        raise error
-
-    def _refused_login(self, answer: RedfishAnswer) -> BmcError:
-        """The error for a login that was answered with a status of 400 or more, with the BMC's own reason."""
-        status = answer.status
-        words = said_to_login(_json(answer.content), self._address.username, self._address.password)
-        text = f': {words.text}' if words.text else ''
-        in_words = status != _UNAUTHORIZED and NO_SESSION_WORDS.match(words.text)
-        if words.ids & NO_SESSION_FREE or status == _INSUFFICIENT_STORAGE or in_words:
-            return BmcNoSessionFree(
-                bmc=self.label,
-                uri=answer.url,
-                what=f'no session is free (HTTP {status}){text}',
-                hint='end sessions on the BMC that nobody needs'
-                + ('' if self._address.basic_auth else ', or set option [baremetal_acc] bmc_basic_auth'),
-            )
-        if status in (429, 503):
-            return BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
-        if status == _UNAUTHORIZED:
-            return self.not_authorised(answer.url, 'login refused')
-        if status == _FORBIDDEN:
-            return self.not_authorised(answer.url, f'login refused{text}')
-        what = f'login refused ({_status(status)}){text}'
-        return HttpRefused(bmc=self.label, uri=answer.url, status=status, what=what)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -730,6 +755,26 @@ def _host(address: BmcAddress) -> tuple[str, int]:
     """Host and port to connect to."""
     parts = urlsplit(address.address)
     return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
+
+
+def resolve(uri: str, base: str, origin: tuple[str, str], label: str) -> str:
+    """Resolve a URI to a path on a BMC.
+
+    :param base: path that a relative URI is resolved against.
+    :param origin: scheme and authority of the BMC. ``label``: its name in messages.
+    :raises BmcAnswerInvalid: it leads off the BMC.
+    """
+    try:
+        whole = urljoin(f'{origin[0]}://{origin[1]}{base}', uri.strip()[: MAX_URI + 1])
+        parts = urlsplit(whole)
+        same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == origin
+        clean = len(whole) <= MAX_URI and whole.isprintable() and ' ' not in whole
+        whole.encode()  # a lone surrogate can neither be sent nor stored
+    except ValueError:
+        same = False
+    if not same or not clean or parts.username is not None:
+        raise BmcAnswerInvalid(bmc=label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
+    return parts.path + (f'?{parts.query}' if parts.query else '')
 
 
 def _resource(place: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from baremetal_acc.bmc.redfish import (
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.concurrency import BmcHabits, Pace, RememberedBmc
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
-from baremetal_acc.bmc.redfish.discovery import MAX_TASKS, NOTHING, ROOT, DiscoveredTree, Discovery, handed_out, own_manager
+from baremetal_acc.bmc.redfish.discovery import NOTHING, ROOT, DiscoveredTree, Discovery, handed_out, own_manager
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import ResourceView, component, parent, power_state
@@ -66,10 +66,12 @@ from baremetal_acc.model.inventory import (
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ownership import Ownership
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.uri import systems_meant
 
 LOG = logging.getLogger(__name__)
+
+MAX_TASKS = 100
 
 MAX_MANAGERS = 16
 """Managers of one BMC whose last reset is read; no real BMC shows more than four."""
@@ -199,19 +201,19 @@ class RedfishConnection:
         )
         for gap in invariants.contradictions(seen):
             tree.gaps.append(gap)
-        named = self._named(walk)
+        named = find_named_system(walk, self.address)
         owners = ownership.ownership(walk, reader, self._devices, found, items, named)
         self._ownership = owners
         self._habits.alone = owners if len(owners.machines) < 2 else None
-        home = self._system(tree, named, owners)
+        home = find_machine_system(tree, self.address, named, owners)
         accelerators = [
-            self._accelerator(walk, device, owned, home, source)
+            accelerator_of(walk, device, owned, home, source, self._devices)
             for device, owned, source in zip(found, items, identify.identities(found, self.address.name), strict=True)
         ]
         LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
         infos: set[str] = set()
         return Look(
-            facts=self._facts(tree, home, quirks, reader, infos),
+            facts=read_facts(self.address, tree, home, quirks, reader, infos),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
@@ -355,21 +357,7 @@ class RedfishConnection:
 
         :raises BmcError: they could not be read.
         """
-        root = ResourceView.of(self._root, [])
-        service = root.link('Tasks') or root.link('TaskService')
-        if service is None:
-            return ()
-        tasks = ResourceView.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
-        if tasks is None:
-            return ()
-        reader = self._reader()
-        links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
-        places = []
-        for link in links[-MAX_TASKS:]:
-            with contextlib.suppress(BmcAnswerInvalid):
-                places.append(reader.ref(link))  # a link off the BMC is not a task of this BMC
-        found = [self._task_of(reader, place) for place in places]
-        return tuple(t for t in found if t.state is not TaskState.GONE)
+        return read_tasks(self._connector, ResourceView.of(self._root, []), self._reader())
 
     def update_activity(self) -> UpdateActivity:
         """Whether the update service is busy, by its standard state or a vendor's extension.
@@ -393,29 +381,12 @@ class RedfishConnection:
     def _copies(self) -> str | None:
         """URI of a root of trust that copies an image in the background now; None if none does, or none that may was seen."""
         self._note_copies()
-        for uri in self._habits.copies:
-            try:
-                view = ResourceView.of(fresh(self._connector, self.address.name, uri), [])
-            except BmcRefused as exc:
-                if not exc.gone:
-                    raise
-                continue  # a card that is no longer there copies nothing
-            if view.literal(*BACKGROUND_COPY) == 'InProgress':
-                return uri
-        return None
+        return find_copying(self._connector, self.address.name, self._habits.copies)
 
     def _note_copies(self) -> None:
-        documents = {} if self._last is None else self._last.documents
-        extended = {uri: ResourceView.of(one, []) for uri, one in documents.items() if BACKGROUND_COPY[0] in one.body}
-        found = sorted(uri for uri, view in extended.items() if view.literal(*BACKGROUND_COPY) is not None)
+        found = list_copying_roots({} if self._last is None else self._last.documents)
         if found:
-            self._habits.copies = tuple(found)
-
-    def _task_of(self, reader: RedfishReader, ref: Ref) -> TaskReading:
-        """A task as its collection has just returned it expanded, as BMCs keep a hundred old ones; otherwise it is read."""
-        document = reader.peek(ref.uri)
-        view = ResourceView.of(document, []) if document is not None else None
-        return task.reading(view) if view is not None and view.has('TaskState') else task.read(self._connector, ref)
+            self._habits.copies = found
 
     def power(self, system_ref: Ref) -> PowerState:
         """PowerState of a System, read now.
@@ -497,152 +468,6 @@ class RedfishConnection:
     def _reader(self) -> RedfishReader:
         return RedfishReader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)
 
-    def _accelerator(
-        self,
-        walk: Discovery,
-        device: Device,
-        items: firmware.Items,
-        home: Ref | None,
-        identity: tuple[AcceleratorId, IdentitySource],
-    ) -> Accelerator:
-        kind = device.kind
-        if kind is None:
-            raise AssertionError('a device without a kind is no accelerator')
-        primary = device.primary
-        return Accelerator(
-            id=identity[0],
-            kind=kind,
-            identity=identity[1],
-            primary=primary.ref,
-            refs=tuple(sorted(Ref(bmc=self.address.name, uri=uri) for uri in device.uris())),
-            vendor=device.vendor(self._devices),
-            model=device.model(self._devices),
-            part_number=device.part_number,
-            serial=device.serial,
-            uuid=device.uuid,
-            location=device.location,
-            pci=device.pci,
-            firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
-            slots=firmware.slots(device, items, walk),
-            functions=tuple(sorted(functions_of(device, walk.tree), key=lambda f: f.ref)),
-            traits=device.traits(self._devices),
-            system=home,
-            health=device.health,
-            health_rollup=device.health_rollup,
-            state=device.state,
-            merged_by=tuple(
-                sorted(
-                    MergeEvidence(basis=by.basis, refs=tuple(Ref(bmc=self.address.name, uri=uri) for uri in sorted(by.uris)))
-                    for by in device.joints
-                )
-            ),
-        )
-
-    def _named(self, walk: Discovery) -> str | None:
-        """The URI of the System that the target names by its URI or Id; None if it names none, or no System could be read.
-
-        A wrong name is an error: the connection does not fall back to another System or to none.
-
-        :raises BmcAnswerInvalid: no listed System has the name, or several have.
-        """
-        tree, given = walk.tree, self.address.system
-        if given is None:
-            return None
-        place = ownership.systems_place(walk)
-        unread: dict[str, str | None] = {g.ref.uri: None for g in tree.gaps if parent(g.ref.uri) == place}
-        meant = systems_meant(given, unread | {uri: view.id for uri, view in tree.systems.items()})
-        listed = any(uri == gap.ref.uri for gap in tree.gaps for uri in meant)
-        if len(meant) == 1 and (meant[0] in tree.systems or listed or not tree.systems):
-            return meant[0]
-        if not meant and not tree.systems:
-            return None
-        many = len(meant) > 1
-        there = short(', '.join(f'{uri} (Id {view.id})' for uri, view in sorted(tree.systems.items())))
-        raise BmcAnswerInvalid(
-            bmc=self.address.label,
-            uri=meant[0] if len(meant) == 1 else place,
-            what=f'{"several Systems may be meant" if many else "no System is there"} by {short(given)}; there are: {there}',
-            hint='name one of them by its URI (system)' if many else 'name one of them (system), by its URI or its Id',
-        )
-
-    def _system(self, tree: DiscoveredTree, named: str | None, owners: Ownership) -> Ref | None:
-        """The System of the machine: the named one, else the only one that can be reset and is no card's own."""
-        name = self.address.name
-        if named is not None:
-            wanted = Ref(bmc=name, uri=named)
-            if wanted.uri not in tree.systems:
-                tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
-            return wanted
-        if self.address.system is not None:
-            place = Ref(bmc=name, uri=f'{ROOT}/Systems')
-            tree.gaps.append(Gap(ref=place, reason='the System that was named could not be read', hides=True))
-            return None
-        candidates = handed_out(tree)
-        if len(candidates) == 1:
-            return candidates[0].ref
-        reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
-        tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
-        return None
-
-    def _facts(
-        self, tree: DiscoveredTree, home: Ref | None, quirks: Quirks, reader: RedfishReader, infos: set[str]
-    ) -> BmcFacts:
-        """Properties of the BMC and of the machine's System.
-
-        :param infos: the URIs of ActionInfos that are read are added to it.
-        """
-
-        def info(uri: str) -> Document:
-            infos.add(reader.place(uri))
-            return reader.get(uri)
-
-        parallel = self.address.parallel_updates or quirks.updates_at_once()
-        provider = tree.root.link('Links', 'ManagerProvidingService')
-        manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
-        view = tree.systems.get(home.uri) if home is not None else None
-        host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
-        own = self._own_manager(tree, view, reader)
-        alone = len(handed_out(tree)) < 2
-        return BmcFacts(
-            name=self.address.name,
-            address=self.address.address,
-            session=self.session,
-            product=tree.root.text('Product'),
-            firmware_version=manager.literal('FirmwareVersion') if manager is not None else None,
-            update=self._update_facts(tree, max(1, parallel)),
-            system=home,
-            power=host.power,
-            last_reset=host.last_reset,
-            boot_progress=host.boot_progress,
-            bmc_reset=own.literal('LastResetTime') if own is not None else None,
-            resets=system.resets(view, info) if view is not None else None,
-            standby_reset=standby.place(view, tree.chassis, info) if view is not None and alone else None,
-            manager=own.ref if own is not None and alone and system.restartable(own) else None,
-            power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
-        )
-
-    def _own_manager(self, tree: DiscoveredTree, home: ResourceView | None, reader: RedfishReader) -> ResourceView | None:
-        """The Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System.
-
-        It is read in the way that locks read Managers, so that reading locks after this inventory repeats no request. If it
-        cannot be read, no device is hidden.
-        """
-        own = own_manager(tree.root, home)
-        if own is None:
-            return None
-        try:
-            root = ResourceView(tree.root.ref, tree.root.body, [])
-            reader.collection(root.link('Managers') or f'{ROOT}/Managers')
-            return ResourceView.of(reader.get(own), [])
-        except BmcError as exc:
-            LOG.info('%s', exc)
-            return None
-
-    def _update_facts(self, tree: DiscoveredTree, parallel: int) -> UpdateFacts | None:
-        if tree.update is None:
-            return None
-        return update.facts(tree.update, parallel, self.address.images)
-
 
 def _root(connector: Connector, address: BmcAddress) -> Document:
     """The service root, which needs no login.
@@ -674,3 +499,214 @@ def _quirks(root: ResourceView) -> Quirks:
     return Quirks(
         vendor=root.text('Vendor'), product=root.text('Product'), oem=frozenset(oem.body) if oem is not None else frozenset()
     )
+
+
+def accelerator_of(
+    walk: Discovery,
+    device: Device,
+    items: firmware.Items,
+    home: Ref | None,
+    identity: tuple[AcceleratorId, IdentitySource],
+    devices: Devices,
+) -> Accelerator:
+    """The accelerator that a device of a kind is.
+
+    :param home: the System of the machine.
+    """
+    kind = device.kind
+    if kind is None:
+        raise AssertionError('a device without a kind is no accelerator')
+    primary = device.primary
+    return Accelerator(
+        id=identity[0],
+        kind=kind,
+        identity=identity[1],
+        primary=primary.ref,
+        refs=tuple(sorted(Ref(bmc=primary.ref.bmc, uri=uri) for uri in device.uris())),
+        vendor=device.vendor(devices),
+        model=device.model(devices),
+        part_number=device.part_number,
+        serial=device.serial,
+        uuid=device.uuid,
+        location=device.location,
+        pci=device.pci,
+        firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
+        slots=firmware.slots(device, items, walk),
+        functions=tuple(sorted(functions_of(device, walk.tree), key=lambda f: f.ref)),
+        traits=device.traits(devices),
+        system=home,
+        health=device.health,
+        health_rollup=device.health_rollup,
+        state=device.state,
+        merged_by=tuple(
+            sorted(
+                MergeEvidence(basis=by.basis, refs=tuple(Ref(bmc=primary.ref.bmc, uri=uri) for uri in sorted(by.uris)))
+                for by in device.joints
+            )
+        ),
+    )
+
+
+def find_named_system(walk: Discovery, address: BmcAddress) -> str | None:
+    """The URI of the System that the target names by its URI or Id; None if it names none, or no System could be read.
+
+    A wrong name is an error: the connection does not fall back to another System or to none.
+
+    :raises BmcAnswerInvalid: no listed System has the name, or several have.
+    """
+    tree, given = walk.tree, address.system
+    if given is None:
+        return None
+    place = ownership.systems_place(walk)
+    unread: dict[str, str | None] = {g.ref.uri: None for g in tree.gaps if parent(g.ref.uri) == place}
+    meant = systems_meant(given, unread | {uri: view.id for uri, view in tree.systems.items()})
+    listed = any(uri == gap.ref.uri for gap in tree.gaps for uri in meant)
+    if len(meant) == 1 and (meant[0] in tree.systems or listed or not tree.systems):
+        return meant[0]
+    if not meant and not tree.systems:
+        return None
+    many = len(meant) > 1
+    there = short(', '.join(f'{uri} (Id {view.id})' for uri, view in sorted(tree.systems.items())))
+    raise BmcAnswerInvalid(
+        bmc=address.label,
+        uri=meant[0] if len(meant) == 1 else place,
+        what=f'{"several Systems may be meant" if many else "no System is there"} by {short(given)}; there are: {there}',
+        hint='name one of them by its URI (system)' if many else 'name one of them (system), by its URI or its Id',
+    )
+
+
+def find_machine_system(tree: DiscoveredTree, address: BmcAddress, named: str | None, owners: Ownership) -> Ref | None:
+    """The System of the machine: the named one, else the only one that can be reset and is no card's own.
+
+    A gap is noted if there is none.
+    """
+    name = address.name
+    if named is not None:
+        wanted = Ref(bmc=name, uri=named)
+        if wanted.uri not in tree.systems:
+            tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
+        return wanted
+    if address.system is not None:
+        place = Ref(bmc=name, uri=f'{ROOT}/Systems')
+        tree.gaps.append(Gap(ref=place, reason='the System that was named could not be read', hides=True))
+        return None
+    candidates = handed_out(tree)
+    if len(candidates) == 1:
+        return candidates[0].ref
+    reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
+    tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
+    return None
+
+
+def read_facts(
+    address: BmcAddress, tree: DiscoveredTree, home: Ref | None, quirks: Quirks, reader: RedfishReader, infos: set[str]
+) -> BmcFacts:
+    """Properties of the BMC and of the machine's System.
+
+    :param infos: the URIs of ActionInfos that are read are added to it.
+    """
+
+    def info(uri: str) -> Document:
+        infos.add(reader.place(uri))
+        return reader.get(uri)
+
+    parallel = address.parallel_updates or quirks.updates_at_once()
+    provider = tree.root.link('Links', 'ManagerProvidingService')
+    manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
+    view = tree.systems.get(home.uri) if home is not None else None
+    host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
+    own = _own_manager(tree, view, reader)
+    alone = len(handed_out(tree)) < 2
+    return BmcFacts(
+        name=address.name,
+        address=address.address,
+        session=reader.session,
+        product=tree.root.text('Product'),
+        firmware_version=manager.literal('FirmwareVersion') if manager is not None else None,
+        update=_update_facts(tree, address, max(1, parallel)),
+        system=home,
+        power=host.power,
+        last_reset=host.last_reset,
+        boot_progress=host.boot_progress,
+        bmc_reset=own.literal('LastResetTime') if own is not None else None,
+        resets=system.resets(view, info) if view is not None else None,
+        standby_reset=standby.place(view, tree.chassis, info) if view is not None and alone else None,
+        manager=own.ref if own is not None and alone and system.restartable(own) else None,
+        power_restore=view.literal('PowerRestorePolicy') if view is not None else None,
+    )
+
+
+def _own_manager(tree: DiscoveredTree, home: ResourceView | None, reader: RedfishReader) -> ResourceView | None:
+    """The Manager that we talk to: ManagerProvidingService, else the only Manager that manages the System.
+
+    It is read in the way that locks read Managers, so that reading locks after this inventory repeats no request. If it
+    cannot be read, no device is hidden.
+    """
+    own = own_manager(tree.root, home)
+    if own is None:
+        return None
+    try:
+        root = ResourceView(tree.root.ref, tree.root.body, [])
+        reader.collection(root.link('Managers') or f'{ROOT}/Managers')
+        return ResourceView.of(reader.get(own), [])
+    except BmcError as exc:
+        LOG.info('%s', exc)
+        return None
+
+
+def _update_facts(tree: DiscoveredTree, address: BmcAddress, parallel: int) -> UpdateFacts | None:
+    if tree.update is None:
+        return None
+    return update.facts(tree.update, parallel, address.images)
+
+
+def read_tasks(connector: Connector, root: ResourceView, reader: RedfishReader) -> Sequence[TaskReading]:
+    """The BMC's last tasks (at most MAX_TASKS), without those that vanish while they are read.
+
+    :param reader: a new one.
+    :raises BmcError: they could not be read.
+    """
+    service = root.link('Tasks') or root.link('TaskService')
+    if service is None:
+        return ()
+    tasks = ResourceView.of(fresh(connector, reader.name, service), []).link('Tasks')
+    if tasks is None:
+        return ()
+    links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
+    places = []
+    for link in links[-MAX_TASKS:]:
+        with contextlib.suppress(BmcAnswerInvalid):
+            places.append(reader.ref(link))  # a link off the BMC is not a task of this BMC
+    found = [_task_of(connector, reader, place) for place in places]
+    return tuple(t for t in found if t.state is not TaskState.GONE)
+
+
+def _task_of(connector: Connector, reader: RedfishReader, ref: Ref) -> TaskReading:
+    """A task as its collection has just returned it expanded, as BMCs keep a hundred old ones; otherwise it is read."""
+    document = reader.peek(ref.uri)
+    view = ResourceView.of(document, []) if document is not None else None
+    return task.reading(view) if view is not None and view.has('TaskState') else task.read(connector, ref)
+
+
+def find_copying(connector: Connector, name: BmcName, roots: Iterable[str]) -> str | None:
+    """URI of a root of trust that copies an image in the background now; None if none does.
+
+    :param roots: URIs of roots of trust that say whether they do.
+    :raises BmcError: one of them could not be read.
+    """
+    for uri in roots:
+        try:
+            view = ResourceView.of(fresh(connector, name, uri), [])
+        except BmcRefused as exc:
+            if not exc.gone:
+                raise
+            continue  # a card that is no longer there copies nothing
+        if view.literal(*BACKGROUND_COPY) == 'InProgress':
+            return uri
+    return None
+
+
+def list_copying_roots(documents: Mapping[str, Document]) -> tuple[str, ...]:
+    """URIs of the roots of trust that say whether they copy an image in the background, sorted."""
+    extended = {uri: ResourceView.of(one, []) for uri, one in documents.items() if BACKGROUND_COPY[0] in one.body}
+    return tuple(sorted(uri for uri, view in extended.items() if view.literal(*BACKGROUND_COPY) is not None))

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of Redfish resources for one inventory: each URI at most once, several at a time, by ``$expand`` where faster.
 
-It follows the pages of collections, keeps expanded members as read, and sends its requests through a work queue
-(:mod:`.work_queue`). Limits: 8 MiB and 400,000 values for an answer, four times that for an inventory, 2,000 members of a
-collection, 5,000 resources, and the time budget of the BMC's address.
+Requests go through a work queue (:mod:`.work_queue`); each document or error is kept, and given to whoever wants it. Limits:
+8 MiB and 400,000 values for an answer, four times that for an inventory, 2,000 members of a collection, 5,000 resources, and
+the time budget of the BMC's address.
 """
 
 import contextlib
@@ -36,6 +36,10 @@ DEEPEST = 24
 
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
+
+MAX_SPELLINGS = 20_000
+"""Spellings of URIs whose normal form is kept; more are resolved each time."""
+
 MAX_PAGES = 200
 
 MAX_VALUES = 400_000
@@ -66,7 +70,7 @@ If the BMC expands three levels (members, their collections, the members of thos
 
 _LEVELS = 3
 
-_ONLY = '?only'
+ONLY = '?only'
 """Query that returns a collection's only member in its place. Source: DSP0266, section "Query parameters", only."""
 
 _OF_ONE = 'PCIeFunctions'
@@ -80,7 +84,7 @@ Then = Callable[[Found], None]
 
 
 @dataclass(slots=True)
-class _Place:
+class ReadState:
     """The state of one URI in this inventory.
 
     :ivar found: the document or error, None while it was not read.
@@ -97,69 +101,24 @@ class _Place:
     waiting: list[tuple[Then, bool]] = field(default_factory=list)
 
 
-LATE_LOOK = 120.0
-"""Seconds for a whole inventory once the caller's deadline has passed."""
+class ResourceTable:
+    """The resources of one inventory by URI: what was read of each, and which other spellings of a URI mean it.
 
-
-class RedfishReader:
-    """Reads resources for one inventory, each at most once. Safe to use from several threads.
-
-    A walk says what it needs and what to do with it (:meth:`want`), and has it read (:meth:`run`); a callback may want more.
-    Only one callback runs at a time.
-
-    :ivar session: name of the session.
-    :ivar name: name of the BMC.
+    :ivar name: the BMC.
+    :ivar lock: held while an entry changes.
+    :ivar entries: what is known of each URI, by its normal form.
+    :ivar sent: successful requests, in order: paths, some with a query.
     """
 
-    def __init__(
-        self,
-        connector: Connector,
-        address: BmcAddress,
-        session: str,
-        habits: BmcHabits,
-        *,
-        root: Document | None = None,
-        before: Mapping[str, Document] | None = None,
-        frugal: bool = False,
-    ) -> None:
-        """Create the reader; nothing is read.
-
-        :param root: the service root, which counts as read; its ProtocolFeaturesSupported tells whether $expand works.
-        :param before: documents of the last inventory over this connection.
-        :param frugal: prefer few requests to quick answers: expand collections wherever the BMC can.
-        """
-        self.session = session
-        self.name: BmcName = address.name
+    def __init__(self, name: BmcName, connector: Connector) -> None:
+        self.name = name
+        self.lock = threading.RLock()
+        self.entries: dict[str, ReadState] = {}
+        self.sent: list[str] = []
         self._connector = connector
-        self._habits = habits
-        self._frugal = frugal
-        self._before = before or {}
-        self._deadline = time.monotonic() + connector.within(address.budget.total_seconds(), late=LATE_LOOK)
-        features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
-        self._query = expand_query(features if isinstance(features, Mapping) else None)
-        deep = expand_query(features if isinstance(features, Mapping) else None, levels=_LEVELS)
-        self._deep = None if habits.expansion.is_flat else deep
-        self._offers_only = isinstance(features, Mapping) and features.get('OnlyMemberQuery') is True
-        self._places: dict[str, _Place] = {}
-        if root is not None:
-            self._places[root.ref.uri] = _Place(found=root)
         self._keys: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._spellings: tuple[int, Spellings] | None = None
-        self._asked: list[str] = []
-        self._bytes = self._values = 0
-        self._lock = threading.RLock()
-        self._agenda = WorkQueue(habits.pace)
-        self._turn = threading.Lock()
-
-    # ---- direct reads ----
-
-    def ref(self, uri: str) -> Ref:
-        """The reference to a resource, however its URI is spelled.
-
-        :raises BmcAnswerInvalid: it leads off the BMC.
-        """
-        return Ref(bmc=self.name, uri=self.place(uri))
 
     def place(self, uri: str) -> str:
         """The URI of a resource in normal form.
@@ -171,7 +130,7 @@ class RedfishReader:
         known = self._keys.get(uri)
         if known is None:
             known = normal(self._connector.path(uri))
-            if len(self._keys) < 4 * MAX_RESOURCES:
+            if len(self._keys) < MAX_SPELLINGS:
                 self._keys[uri] = known
         return known
 
@@ -196,39 +155,25 @@ class RedfishReader:
         """The URI of the read resource that a URI means; None if there is none."""
         if place in self._aliases:
             return self._aliases[place]
-        known = self._places.get(place)
+        known = self.entries.get(place)
         if known is not None and isinstance(known.found, Document):
             return place
-        meant = self._of_another_case(place)
+        meant = self.of_another_case(place)
         return meant if meant != place else None
 
     def means(self, place: str, other: str) -> None:
         """Note that a URI means the resource of another URI."""
-        with self._lock:
+        with self.lock:
             self._aliases[place] = other
 
-    def _of_another_case(self, place: str) -> str:
-        if self._spellings is None or self._spellings[0] != len(self._asked) + len(self._places):
+    def of_another_case(self, place: str) -> str:
+        """The URI of the only read resource that differs from a URI in letter case alone; the URI itself if there is none."""
+        if self._spellings is None or self._spellings[0] != len(self.sent) + len(self.entries):
             read = [
-                uri for uri, one in tuple(self._places.items()) if isinstance(one.found, Document) and uri not in self._aliases
+                uri for uri, one in tuple(self.entries.items()) if isinstance(one.found, Document) and uri not in self._aliases
             ]
-            self._spellings = (len(self._asked) + len(self._places), Spellings(read))
+            self._spellings = (len(self.sent) + len(self.entries), Spellings(read))
         return self._spellings[1].of(place)
-
-    def get(self, uri: str) -> Document:
-        """Read a resource; the result, also an error, is kept for this inventory.
-
-        :raises BmcError: with the reason.
-        """
-        return self._now(self.place(uri), whole=False)
-
-    def collection(self, uri: str) -> Document:
-        """Read a collection with all its pages; complete expanded members are kept as read.
-
-        :returns: the collection with all members in Members.
-        :raises BmcError: the collection itself could not be read.
-        """
-        return self._now(self.place(uri), whole=True)
 
     def peek(self, uri: str) -> Document | None:
         """The document that was read at a URI, else None. Sends no request."""
@@ -236,12 +181,12 @@ class RedfishReader:
             place = self.place(uri)
         except BmcAnswerInvalid:
             return None
-        both = (self._places.get(one) for one in (self.settled(place), place))
+        both = (self.entries.get(one) for one in (self.settled(place), place))
         return next((one.found for one in both if one is not None and isinstance(one.found, Document)), None)
 
     def at(self, place: str) -> Found | None:
         """The result for a normal-form URI (see :meth:`place`), None if there is none yet. Marks it as wanted."""
-        known = self._places.get(place)
+        known = self.entries.get(place)
         if known is None or known.running:
             return None
         known.wanted = True
@@ -252,38 +197,150 @@ class RedfishReader:
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
-        known = self._places.get(self.place(uri))
+        known = self.entries.get(self.place(uri))
         return None if known is None or known.running else known.found
 
-    @property
-    def at_once(self) -> int:
-        """The BMC's concurrency limit now."""
-        return self._habits.pace.limit
-
-    def left(self) -> float:
-        """Seconds left for this inventory."""
-        return self._deadline - time.monotonic()
+    def keep(self, found: Document) -> None:
+        """Keep a document as read, unless its URI was read or is being read."""
+        place = found.ref.uri
+        known = self.entries.get(place)
+        if known is not None and (known.found is not None or known.running):
+            return
+        with self.lock:
+            known = self.entries.get(place)
+            if known is None:
+                self.entries[place] = ReadState(found)
+            elif known.found is None and not known.running:
+                known.found = found
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Successful requests for wanted resources, in order: paths, some with the ``$expand`` or ``only`` query."""
-        return tuple(target for target in self._asked if self._is_wanted(target))
+        return tuple(target for target in self.sent if self._is_wanted(target))
 
     def _is_wanted(self, target: str) -> bool:
-        known = self._places.get(normal(target))
+        known = self.entries.get(normal(target))
         return known is not None and known.wanted
 
     @property
     def documents(self) -> dict[str, Document]:
         """All documents that were read, by URI."""
-        return {place: known.found for place, known in self._places.items() if isinstance(known.found, Document)}
+        return {place: known.found for place, known in self.entries.items() if isinstance(known.found, Document)}
 
     @property
     def gone(self) -> tuple[str, ...]:
         """Wanted URIs that do not exist (HTTP 404), sorted; without other spellings of existing ones."""
-        wanted = [(p, one.found) for p, one in tuple(self._places.items()) if one.wanted]
+        wanted = [(p, one.found) for p, one in tuple(self.entries.items()) if one.wanted]
         found = [p for p, answer in wanted if is_not_found(answer)]
         return tuple(sorted(place for place in found if self.peek(place) is None))
+
+
+class InventoryRequests:
+    """The requests of one inventory, within its limits of time, bytes, values and resources."""
+
+    def __init__(
+        self, connector: Connector, habits: BmcHabits, table: ResourceTable, before: Mapping[str, Document], seconds: float
+    ) -> None:
+        """Begin; nothing is sent.
+
+        :param before: documents of the last inventory over this connection.
+        :param seconds: for the whole inventory.
+        """
+        self.label = connector.label
+        self._connector = connector
+        self._habits = habits
+        self._table = table
+        self._before = before
+        self._deadline = time.monotonic() + seconds
+        self._bytes = self._values = 0
+
+    def left(self) -> float:
+        """Seconds left for this inventory."""
+        return self._deadline - time.monotonic()
+
+    def fetch(self, place: str) -> Document:
+        """Read one resource; only whether it has changed, where that is enough.
+
+        :raises BmcError: with the reason.
+        """
+        before = self._before.get(place)
+        if before is not None and before.etag is not None and _may_be_unchanged(before):
+            answer = self.ask(place, {'If-None-Match': before.etag})
+            if answer.status == 304:
+                return before
+        else:
+            answer = self.ask(place)
+        self._habits.expansion.read(answer.seconds)
+        return self.document(answer)
+
+    def ask(self, target: str, headers: Mapping[str, str] | None = None) -> RedfishAnswer:
+        """GET a path with its query.
+
+        :raises BmcError: with the reason; also that a limit of the inventory was reached.
+        """
+        place = target.partition('?')[0]
+        label = self.label
+        if len(self._table.entries) > MAX_RESOURCES:
+            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_RESOURCES} resources')
+        if self._bytes > MAX_BYTES or self._values > MAX_ALL_VALUES:
+            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_BYTES} bytes in one look')
+        if self.left() <= 0:
+            raise BmcUnreachable(bmc=label, uri=place, what='not asked any more: the time for one look is used up')
+        answer = self._connector.read(target, left=self.left, headers=headers)
+        self._table.sent.append(target)
+        return answer
+
+    def document(self, answer: RedfishAnswer) -> Document:
+        """The resource in an answer, which counts against the limits.
+
+        :raises BmcError: see :func:`document`.
+        """
+        self._bytes += len(answer.content)
+        self._values += _values(answer.content)
+        return document(answer, self._table.name, self._connector, place=self._table.place(answer.url))
+
+
+class CollectionPages:
+    """Reads collections with all their pages: expanded, or by their only member, where that is faster and the BMC can do it.
+
+    Complete expanded members are kept as read. What a BMC does wrong is not tried again in this inventory.
+    """
+
+    def __init__(
+        self,
+        requests: InventoryRequests,
+        path: Callable[[str], str],
+        table: ResourceTable,
+        habits: BmcHabits,
+        root: Document | None,
+        *,
+        frugal: bool,
+    ) -> None:
+        """Begin; nothing is read.
+
+        :param path: resolves a link to a path on the BMC (:meth:`.Connector.path`).
+        :param root: the service root; its ProtocolFeaturesSupported tells which queries the BMC advertises.
+        :param frugal: prefer few requests to quick answers: expand collections wherever the BMC can.
+        """
+        self._label = requests.label
+        self._requests = requests
+        self._path = path
+        self._table = table
+        self._name = table.name
+        self._place = table.place
+        self._entries = table.entries
+        self._habits = habits
+        self._frugal = frugal
+        features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
+        self._query = expand_query(features if isinstance(features, Mapping) else None)
+        deep = expand_query(features if isinstance(features, Mapping) else None, levels=_LEVELS)
+        self._deep = None if habits.expansion.is_flat else deep
+        self._offers_only = isinstance(features, Mapping) and features.get('OnlyMemberQuery') is True
+
+    @property
+    def queries(self) -> tuple[str | None, str | None]:
+        """The queries that expand one level and several; None: not advertised, or known not to work."""
+        return self._query, self._deep
 
     @property
     def expands(self) -> bool:
@@ -297,155 +354,14 @@ class RedfishReader:
         """Whether it is still unknown if expanding is faster."""
         return self._query is not None and not self._habits.expansion.known
 
-    # ---- queued reads ----
-
-    def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0, ahead: bool = False) -> None:
-        """Queue a read, and call ``then`` with the result.
-
-        :param whole: it is a collection: read all pages, expanded if that is faster.
-        :param rank: lower ranks are read first.
-        :param ahead: a read in advance: the result matters only if the URI is wanted later.
-        """
-        try:
-            place = self.place(uri)
-        except BmcAnswerInvalid as exc:
-            then(exc)
-            return
-        with self._lock:
-            known = self._places.get(place)
-            if known is None:
-                known = self._places[place] = _Place()
-            known.wanted = known.wanted or not (ahead or then is _nothing)
-            if known.running:
-                known.waiting.append((then, whole))
-                return
-            if known.found is None or (whole and _has_more(known.found)):
-                known.running = True
-                known.whole = whole
-                known.waiting.append((then, whole))
-                self._agenda.add(rank, lambda: self._bring(place, known, rank))
-                return
-            found = self._taken(place, known.found, whole=whole)
-        then(found)
-
-    def expect(self, targets: Iterable[str], rank: int = 0) -> None:
-        """Queue what the last inventory needed, all at once, as the walk will want it."""
-        for target in targets:
-            path, mark, query = target.partition('?')
-            if self.may_keep(path):
-                continue
-            expands = self.expands and f'?{query}' in (self._query, self._deep)
-            if not mark or expands or (target.endswith(_ONLY) and not self.expands):
-                self.want(path, _nothing, whole=bool(mark), rank=rank)
-
-    def may_keep(self, uri: str) -> bool:
-        """Whether the last inventory over this connection has read a URI that :meth:`keep` may take over."""
-        before = self._before.get(normal(uri))
-        return before is not None and _kind(before) in KEPT
-
-    def keep(self, systems: Mapping[str, Document], adapters: Mapping[str, Document]) -> None:
-        """Take over documents of KEPT types from the last inventory, if Systems and adapters are exactly the same as then."""
-        before = {place: found for place, found in self._before.items() if _kind(found) in ('ComputerSystem', 'NetworkAdapter')}
-        now = {**systems, **adapters}
-        if set(before) != set(now) or any(identity_of(before[place].body) != identity_of(now[place].body) for place in now):
-            return
-        kept = {place: found for place, found in self._before.items() if _kind(found) in KEPT}
-        with self._lock:
-            for place, found in kept.items():
-                self._places.setdefault(place, _Place(found=found))
-            self._asked += [target for target in self._habits.targets if normal(target) in kept]
-
-    @property
-    def wanting(self) -> bool:
-        """Whether a queued read was not begun."""
-        return self._agenda.waiting
-
-    def run(self) -> None:
-        """Read everything that is queued, and what the callbacks want in turn.
-
-        :raises BaseException: an exception of a callback.
-        """
-        self._agenda.run()
-
-    def _bring(self, place: str, known: _Place, rank: int) -> None:
-        found = self._read(place, whole=known.whole)
-        with self._lock:
-            known.found = found
-            known.running = False
-            waiting, known.waiting = known.waiting, []
-            if _has_more(found) and any(whole for _, whole in waiting):
-                # One callback wanted the first page only, another one all pages.
-                known.running = known.whole = True
-                known.waiting = [w for w in waiting if w[1]]
-                waiting = [w for w in waiting if not w[1]]
-                self._agenda.add(rank, lambda: self._bring(place, known, rank))
-        for then, whole in waiting:
-            with self._turn:
-                then(self._taken(place, found, whole=whole))
-
-    # ---- requests ----
-
-    def _now(self, place: str, *, whole: bool) -> Document:
-        with self._lock:
-            known = self._places.setdefault(place, _Place())
-            known.wanted = True
-            found = known.found
-        if found is None or (whole and _has_more(found)):
-            found = self._read(place, whole=whole)
-            with self._lock:
-                known.found = found
-        found = self._taken(place, found, whole=whole)
-        if is_not_found(found) and not whole:
-            meant = self.peek(self._of_another_case(place))
-            if meant is not None:
-                return meant
-        if isinstance(found, BmcError):
-            raise found
-        return found
-
-    def _taken(self, place: str, found: Found, *, whole: bool) -> Found:
-        """The result, or an error if a collection is needed and the result is none, or is too large.
-
-        A read in advance does not check that.
-        """
-        if whole and isinstance(found, Document):
-            try:
-                self._check_number(place, _member_list(found.body, self._connector.label, place))
-            except BmcAnswerInvalid as exc:
-                return exc
-        return found
-
-    def _read(self, place: str, *, whole: bool) -> Found:
-        try:
-            found = self._pages(place) if whole else self._fetch(place)
-        except BmcError as exc:
-            return exc
-        self._habits.pace.answered()
-        return self._as_it_says(place, found)
-
-    def _as_it_says(self, place: str, found: Document) -> Document:
-        """The document under its own ``@odata.id``, if that differs from the requested URI in letter case alone."""
-        uri = found.body.get('@odata.id')
-        if not isinstance(uri, str) or not uri or uri == place:
-            return found
-        try:
-            own = self.place(uri)
-        except BmcAnswerInvalid:
-            return found
-        if not differ_in_case_only(place, own):
-            return found
-        with self._lock:
-            self._aliases[place] = own
-        return replace(found, ref=Ref(bmc=self.name, uri=own))
-
     def _only_of(self, place: str) -> str:
         """The query ``only`` for a collection if that saves requests, else an empty string."""
         if not self._offers_only or self.expands or self._habits.only is False:
             return ''
         name = place.rpartition('/')[2]
         if name == _OF_ONE:
-            return _ONLY if self._habits.only else ''
-        return _ONLY if name == _OF_SEVERAL and self._habits.only is None else ''
+            return ONLY if self._habits.only else ''
+        return ONLY if name == _OF_SEVERAL and self._habits.only is None else ''
 
     def _only_page(self, place: str) -> Document:
         """Read a collection with ``only``: the answer is its only member, or the collection as without the query.
@@ -453,30 +369,35 @@ class RedfishReader:
         A BMC that wrongly returns one of several members is found out at a collection of several: that answer is discarded.
         """
         try:
-            answer = self._ask(place + _ONLY)
-            found = self._document(answer)
+            answer = self._requests.ask(place + ONLY)
+            found = self._requests.document(answer)
         except BmcRefused as exc:
             if is_not_found(exc):
                 raise
             self._habits.only = False
-            return self._pages(place)
+            return self.read(place)
         except BmcAnswerInvalid:
             self._habits.only = False
-            return self._pages(place)
+            return self.read(place)
         self._habits.expansion.read(answer.seconds)
         if 'Members' in found.body:
-            listed = _member_list(found.body, self._connector.label, place)
+            listed = _member_list(found.body, self._label, place)
             self._habits.only = self._habits.only or (True if len(listed) > 1 else None)
-            first = Document(ref=Ref(bmc=self.name, uri=place), body=found.body, etag=found.etag)
+            first = Document(ref=Ref(bmc=self._name, uri=place), body=found.body, etag=found.etag)
             return self._all_pages(place, first) if 'Members@odata.nextLink' in found.body else first
         if self._habits.only is None or self._place_in(place, found.body) is None:
             # The answer may be one of several members, or a member of another collection.
             self._habits.only = False
-            return self._pages(place)
+            return self.read(place)
         self._remember(found.body, place)
-        return Document(ref=Ref(bmc=self.name, uri=place), body={'Members': [{'@odata.id': found.body['@odata.id']}]})
+        return Document(ref=Ref(bmc=self._name, uri=place), body={'Members': [{'@odata.id': found.body['@odata.id']}]})
 
-    def _pages(self, place: str) -> Document:
+    def read(self, place: str) -> Document:
+        """Read a collection with all its pages.
+
+        :returns: the collection with all members in Members.
+        :raises BmcError: it could not be read.
+        """
         if self._only_of(place):
             return self._only_page(place)
         name = BELOW.get(place.rpartition('/')[2])
@@ -492,25 +413,23 @@ class RedfishReader:
         return first
 
     def _all_pages(self, place: str, first: Document) -> Document:
-        found = list(_member_list(first.body, self._connector.label, place))
+        found = list(_member_list(first.body, self._label, place))
         seen, page = {place}, first
         while isinstance(link := page.body.get('Members@odata.nextLink'), str):
             try:
-                there = self._connector.path(link)
+                there = self._path(link)
             except BmcAnswerInvalid:
-                raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what='nextLink leads off the BMC') from None
+                raise BmcAnswerInvalid(bmc=self._label, uri=place, what='nextLink leads off the BMC') from None
             if there in seen:
                 break
             if len(seen) >= MAX_PAGES or len(found) > MAX_MEMBERS:
-                raise BmcAnswerInvalid(
-                    bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members or {MAX_PAGES} pages'
-                )
+                raise BmcAnswerInvalid(bmc=self._label, uri=place, what=f'more than {MAX_MEMBERS} members or {MAX_PAGES} pages')
             seen.add(there)
-            page = self._document(self._ask(there))
-            found += _member_list(page.body, self._connector.label, there)
+            page = self._requests.document(self._requests.ask(there))
+            found += _member_list(page.body, self._label, there)
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
         body['Members'] = self._distinct(found, place)
-        self._check_number(place, body['Members'])
+        check_number(self._label, place, body['Members'])
         return Document(ref=first.ref, body=body)  # the ETag of one page does not cover the others
 
     def _distinct(self, found: Iterable[object], collection: str) -> list[object]:
@@ -523,7 +442,7 @@ class RedfishReader:
                 odd.append(member)
                 continue
             try:
-                place = self.place(link)
+                place = self._place(link)
             except BmcAnswerInvalid:
                 place = link
             mine = place.rpartition('/')[0] == collection
@@ -549,8 +468,8 @@ class RedfishReader:
         if below and not inside:
             self._note_flat()
         self._habits.expansion.expanded(seconds, len(got) + len(inside))
-        self._check_number(place, list(got))
-        return Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
+        check_number(self._label, place, list(got))
+        return Document(ref=Ref(bmc=self._name, uri=place), body=page.body, etag=page.etag)
 
     def _deep_answer(self, place: str, query: str) -> tuple[Document, float] | None:
         """The answer to a deep ``$expand`` and its seconds; None if it is refused or incomplete.
@@ -558,9 +477,9 @@ class RedfishReader:
         404 means that the collection does not exist; any other error may be due to the query.
         """
         try:
-            answer = self._ask(place + query)
-            page = self._document(answer)
-            got = _member_list(page.body, self._connector.label, place)
+            answer = self._requests.ask(place + query)
+            page = self._requests.document(answer)
+            got = _member_list(page.body, self._label, place)
         except BmcRefused as exc:
             if is_not_found(exc):
                 raise
@@ -568,7 +487,7 @@ class RedfishReader:
         except BmcAnswerInvalid:
             return None
         except (BmcBusy, BmcUnreachable):
-            if self.left() <= 0:
+            if self._requests.left() <= 0:
                 raise
             return None
         count = page.body.get('Members@odata.count')
@@ -604,16 +523,16 @@ class RedfishReader:
             return False
         if (isinstance(count, int) and count != len(listed)) or not all(map(link_of, listed)):
             return False
-        if len(listed) > MAX_MEMBERS or len(self._places) > MAX_RESOURCES or not any(len(m) > 1 for m in listed):
+        if len(listed) > MAX_MEMBERS or len(self._entries) > MAX_RESOURCES or not any(len(m) > 1 for m in listed):
             return False
         try:
-            return parent(self.place(link)) == owner
+            return parent(self._place(link)) == owner
         except BmcAnswerInvalid:
             return False
 
     def _keep_below(self, below: JsonObject) -> None:
-        place = self.place(below['@odata.id'])
-        self._keep(Document(ref=Ref(bmc=self.name, uri=place), body=below))
+        place = self._place(below['@odata.id'])
+        self._table.keep(Document(ref=Ref(bmc=self._name, uri=place), body=below))
         for member in members(below):
             self._remember(member, place)
 
@@ -622,8 +541,8 @@ class RedfishReader:
         if self.expands:
             query = self._query or ''
             try:
-                answer = self._ask(place + query)
-                page = self._document(answer)
+                answer = self._requests.ask(place + query)
+                page = self._requests.document(answer)
             except BmcRefused as exc:
                 # 404 means that the collection does not exist; any other error may be due to the query.
                 if is_not_found(exc):
@@ -633,29 +552,25 @@ class RedfishReader:
                 self._query = None
             except (BmcBusy, BmcUnreachable):
                 # Expanding hundreds of members may take longer than the timeout, while each single read is quick.
-                if self.left() <= 0:
+                if self._requests.left() <= 0:
                     raise
                 self._query = None
-                page = self._fetch(place)
+                page = self._requests.fetch(place)
                 self._habits.expansion.failed()
             else:
-                got = _member_list(page.body, self._connector.label, place)
+                got = _member_list(page.body, self._label, place)
                 if not all(map(link_of, got)):
                     self._query = None  # the expanded members lack @odata.id
-                    page = self._fetch(place)
+                    page = self._requests.fetch(place)
                 elif got and all(isinstance(member, dict) and set(member) == {'@odata.id'} for member in got):
                     self._query = None  # the BMC accepts the query and ignores it
                 else:
                     self._habits.expansion.expanded(answer.seconds, len(got))
-                page = Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
+                page = Document(ref=Ref(bmc=self._name, uri=place), body=page.body, etag=page.etag)
         if page is None:
-            page = self._fetch(place)
-        self._check_number(place, _member_list(page.body, self._connector.label, place))
+            page = self._requests.fetch(place)
+        check_number(self._label, place, _member_list(page.body, self._label, place))
         return page
-
-    def _check_number(self, place: str, found: list[object]) -> None:
-        if len(found) > MAX_MEMBERS:
-            raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
     def _remember(self, member: JsonObject, collection: str) -> None:
         """Keep an expanded member as read, if it has the required properties; otherwise it is read singly later.
@@ -668,7 +583,9 @@ class RedfishReader:
         place = self._place_in(collection, member)
         if place is not None:
             etag = member.get('@odata.etag')
-            self._keep(Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None))
+            self._table.keep(
+                Document(ref=Ref(bmc=self._name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
+            )
 
     def _place_in(self, collection: str, member: JsonObject) -> str | None:
         """The URI of an expanded member, if it is complete and belongs to that collection; else None."""
@@ -676,52 +593,274 @@ class RedfishReader:
         if not (uri and identifier and name and isinstance(uri, str) and isinstance(identifier, str) and isinstance(name, str)):
             return None
         try:
-            place = self.place(uri)
+            place = self._place(uri)
         except BmcAnswerInvalid:
             return None
         return place if parent(place) == collection else None
 
-    def _keep(self, found: Document) -> None:
-        """Keep a document as read, unless its URI was read or is being read."""
-        place = found.ref.uri
-        known = self._places.get(place)
-        if known is not None and (known.found is not None or known.running):
+
+LATE_LOOK = 120.0
+"""Seconds for a whole inventory once the caller's deadline has passed."""
+
+
+class RedfishReader:
+    """Reads resources for one inventory, each at most once. Safe to use from several threads.
+
+    A walk says what it needs and what to do with it (:meth:`want`), and has it read (:meth:`run`); a callback may want more.
+    Only one callback runs at a time.
+
+    :ivar session: name of the session.
+    :ivar name: name of the BMC.
+    :ivar table: the resources that were read, and the URIs that mean them.
+    :ivar pages: reads collections.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        address: BmcAddress,
+        session: str,
+        habits: BmcHabits,
+        *,
+        root: Document | None = None,
+        before: Mapping[str, Document] | None = None,
+        frugal: bool = False,
+    ) -> None:
+        """Create the reader; nothing is read.
+
+        :param root: the service root, which counts as read; its ProtocolFeaturesSupported tells whether $expand works.
+        :param before: documents of the last inventory over this connection.
+        :param frugal: prefer few requests to quick answers: expand collections wherever the BMC can.
+        """
+        self.session = session
+        self.name: BmcName = address.name
+        self.table = table = ResourceTable(address.name, connector)
+        self._label = connector.label
+        self._habits = habits
+        self._before = before or {}
+        seconds = connector.within(address.budget.total_seconds(), late=LATE_LOOK)
+        self._requests = InventoryRequests(connector, habits, table, self._before, seconds)
+        self.pages = CollectionPages(self._requests, connector.path, table, habits, root, frugal=frugal)
+        self._place = table.place
+        self._entries = table.entries
+        if root is not None:
+            table.entries[root.ref.uri] = ReadState(found=root)
+        self._lock = table.lock
+        self._agenda = WorkQueue(habits.pace)
+        self._turn = threading.Lock()
+
+    # ---- direct reads ----
+
+    def ref(self, uri: str) -> Ref:
+        """The reference to a resource, however its URI is spelled.
+
+        :raises BmcAnswerInvalid: it leads off the BMC.
+        """
+        return Ref(bmc=self.name, uri=self._place(uri))
+
+    def place(self, uri: str) -> str:
+        """The URI of a resource in normal form.
+
+        :raises BmcAnswerInvalid: it leads off the BMC.
+        """
+        return self._place(uri)
+
+    def get(self, uri: str) -> Document:
+        """Read a resource; the result, also an error, is kept for this inventory.
+
+        :raises BmcError: with the reason.
+        """
+        return self._now(self._place(uri), whole=False)
+
+    def collection(self, uri: str) -> Document:
+        """Read a collection with all its pages; complete expanded members are kept as read.
+
+        :returns: the collection with all members in Members.
+        :raises BmcError: the collection itself could not be read.
+        """
+        return self._now(self._place(uri), whole=True)
+
+    def peek(self, uri: str) -> Document | None:
+        """The document that was read at a URI, else None. Sends no request."""
+        return self.table.peek(uri)
+
+    def at(self, place: str) -> Found | None:
+        """The result for a normal-form URI (see :meth:`place`), None if there is none yet. Marks it as wanted."""
+        return self.table.at(place)
+
+    @property
+    def at_once(self) -> int:
+        """The BMC's concurrency limit now."""
+        return self._habits.pace.limit
+
+    def left(self) -> float:
+        """Seconds left for this inventory."""
+        return self._requests.left()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Successful requests for wanted resources, in order: paths, some with the ``$expand`` or ``only`` query."""
+        return self.table.asked
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        """All documents that were read, by URI."""
+        return self.table.documents
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Wanted URIs that do not exist (HTTP 404), sorted; without other spellings of existing ones."""
+        return self.table.gone
+
+    @property
+    def expands(self) -> bool:
+        """Whether collections are expanded, as far as is known."""
+        return self.pages.expands
+
+    # ---- queued reads ----
+
+    def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0, ahead: bool = False) -> None:
+        """Queue a read, and call ``then`` with the result.
+
+        :param whole: it is a collection: read all pages, expanded if that is faster.
+        :param rank: lower ranks are read first.
+        :param ahead: a read in advance: the result matters only if the URI is wanted later.
+        """
+        try:
+            place = self._place(uri)
+        except BmcAnswerInvalid as exc:
+            then(exc)
             return
         with self._lock:
-            known = self._places.get(place)
+            known = self._entries.get(place)
             if known is None:
-                self._places[place] = _Place(found)
-            elif known.found is None and not known.running:
+                known = self._entries[place] = ReadState()
+            known.wanted = known.wanted or not (ahead or then is _nothing)
+            if known.running:
+                known.waiting.append((then, whole))
+                return
+            if known.found is None or (whole and _has_more(known.found)):
+                known.running = True
+                known.whole = whole
+                known.waiting.append((then, whole))
+                self._agenda.add(rank, lambda: self._bring(place, known, rank))
+                return
+            found = self._taken(place, known.found, whole=whole)
+        then(found)
+
+    def expect(self, targets: Iterable[str], rank: int = 0) -> None:
+        """Queue what the last inventory needed, all at once, as the walk will want it."""
+        pages = self.pages
+        for target in targets:
+            path, mark, query = target.partition('?')
+            if self.may_keep(path):
+                continue
+            expands = pages.expands and f'?{query}' in pages.queries
+            if not mark or expands or (target.endswith(ONLY) and not pages.expands):
+                self.want(path, _nothing, whole=bool(mark), rank=rank)
+
+    def may_keep(self, uri: str) -> bool:
+        """Whether the last inventory over this connection has read a URI that :meth:`keep` may take over."""
+        before = self._before.get(normal(uri))
+        return before is not None and resource_type(before.body) in KEPT
+
+    def keep(self, systems: Mapping[str, Document], adapters: Mapping[str, Document]) -> None:
+        """Take over documents of KEPT types from the last inventory, if Systems and adapters are exactly the same as then."""
+        before = {
+            place: found
+            for place, found in self._before.items()
+            if resource_type(found.body) in ('ComputerSystem', 'NetworkAdapter')
+        }
+        now = {**systems, **adapters}
+        if set(before) != set(now) or any(identity_of(before[place].body) != identity_of(now[place].body) for place in now):
+            return
+        kept = {place: found for place, found in self._before.items() if resource_type(found.body) in KEPT}
+        with self._lock:
+            for place, found in kept.items():
+                self._entries.setdefault(place, ReadState(found=found))
+            self.table.sent += [target for target in self._habits.targets if normal(target) in kept]
+
+    @property
+    def wanting(self) -> bool:
+        """Whether a queued read was not begun."""
+        return self._agenda.waiting
+
+    def run(self) -> None:
+        """Read everything that is queued, and what the callbacks want in turn.
+
+        :raises BaseException: an exception of a callback.
+        """
+        self._agenda.run()
+
+    def _bring(self, place: str, known: ReadState, rank: int) -> None:
+        found = self._read(place, whole=known.whole)
+        with self._lock:
+            known.found = found
+            known.running = False
+            waiting, known.waiting = known.waiting, []
+            if _has_more(found) and any(whole for _, whole in waiting):
+                # One callback wanted the first page only, another one all pages.
+                known.running = known.whole = True
+                known.waiting = [w for w in waiting if w[1]]
+                waiting = [w for w in waiting if not w[1]]
+                self._agenda.add(rank, lambda: self._bring(place, known, rank))
+        for then, whole in waiting:
+            with self._turn:
+                then(self._taken(place, found, whole=whole))
+
+    # ---- requests ----
+
+    def _now(self, place: str, *, whole: bool) -> Document:
+        with self._lock:
+            known = self._entries.setdefault(place, ReadState())
+            known.wanted = True
+            found = known.found
+        if found is None or (whole and _has_more(found)):
+            found = self._read(place, whole=whole)
+            with self._lock:
                 known.found = found
+        found = self._taken(place, found, whole=whole)
+        if is_not_found(found) and not whole:
+            meant = self.table.peek(self.table.of_another_case(place))
+            if meant is not None:
+                return meant
+        if isinstance(found, BmcError):
+            raise found
+        return found
 
-    def _fetch(self, place: str) -> Document:
-        before = self._before.get(place)
-        if before is not None and before.etag is not None and _may_be_unchanged(before):
-            answer = self._ask(place, {'If-None-Match': before.etag})
-            if answer.status == 304:
-                return before
-        else:
-            answer = self._ask(place)
-        self._habits.expansion.read(answer.seconds)
-        return self._document(answer)
+    def _taken(self, place: str, found: Found, *, whole: bool) -> Found:
+        """The result, or an error if a collection is needed and the result is none, or is too large.
 
-    def _ask(self, target: str, headers: Mapping[str, str] | None = None) -> RedfishAnswer:
-        place = target.partition('?')[0]
-        label = self._connector.label
-        if len(self._places) > MAX_RESOURCES:
-            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_RESOURCES} resources')
-        if self._bytes > MAX_BYTES or self._values > MAX_ALL_VALUES:
-            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_BYTES} bytes in one look')
-        if self.left() <= 0:
-            raise BmcUnreachable(bmc=label, uri=place, what='not asked any more: the time for one look is used up')
-        answer = self._connector.read(target, left=self.left, headers=headers)
-        self._asked.append(target)
-        return answer
+        A read in advance does not check that.
+        """
+        if whole and isinstance(found, Document):
+            try:
+                check_number(self._label, place, _member_list(found.body, self._label, place))
+            except BmcAnswerInvalid as exc:
+                return exc
+        return found
 
-    def _document(self, answer: RedfishAnswer) -> Document:
-        self._bytes += len(answer.content)
-        self._values += _values(answer.content)
-        return document(answer, self.name, self._connector, place=self.place(answer.url))
+    def _read(self, place: str, *, whole: bool) -> Found:
+        try:
+            found = self.pages.read(place) if whole else self._requests.fetch(place)
+        except BmcError as exc:
+            return exc
+        self._habits.pace.answered()
+        return self._as_it_says(place, found)
+
+    def _as_it_says(self, place: str, found: Document) -> Document:
+        """The document under its own ``@odata.id``, if that differs from the requested URI in letter case alone."""
+        uri = found.body.get('@odata.id')
+        if not isinstance(uri, str) or not uri or uri == place:
+            return found
+        try:
+            own = self._place(uri)
+        except BmcAnswerInvalid:
+            return found
+        if not differ_in_case_only(place, own):
+            return found
+        self.table.means(place, own)
+        return replace(found, ref=Ref(bmc=self.name, uri=own))
 
 
 class SoFar:
@@ -731,7 +870,7 @@ class SoFar:
     """
 
     def __init__(self, reader: RedfishReader) -> None:
-        self._reader = reader
+        self._table = reader.table
         self.session = reader.session
         self.name = reader.name
 
@@ -740,7 +879,7 @@ class SoFar:
 
         :raises NotReadYet: it was not read yet. ``BmcError``: it could not be read.
         """
-        found = self._reader.so_far(uri)
+        found = self._table.so_far(uri)
         if found is None:
             raise NotReadYet(uri)
         if isinstance(found, BmcError):
@@ -759,7 +898,7 @@ class SoFar:
 
     def peek(self, uri: str) -> Document | None:
         """The document that was read at a URI, else None."""
-        return self._reader.peek(uri)
+        return self._table.peek(uri)
 
 
 def _nothing(found: Found) -> None:
@@ -770,9 +909,9 @@ def _has_more(found: Found) -> bool:
     return isinstance(found, Document) and 'Members@odata.nextLink' in found.body
 
 
-def _kind(document: Document) -> str:
-    """The type of a resource without its version: ``PCIeFunction``."""
-    name = document.body.get('@odata.type')
+def resource_type(body: JsonObject) -> str:
+    """The type of a resource without its version: ``PCIeFunction``; empty if it has none."""
+    name = body.get('@odata.type')
     return name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
 
 
@@ -782,7 +921,7 @@ def identity_of(body: JsonObject) -> tuple[object, ...]:
 
 
 def _may_be_unchanged(document: Document) -> bool:
-    kind = _kind(document)
+    kind = resource_type(document.body)
     return kind in UNCHANGED or (kind.endswith('Collection') and all(len(m) == 1 for m in members(document.body)))
 
 
@@ -925,6 +1064,15 @@ def link_of(member: object) -> str | None:
     """The URI of a member; None if it is no link."""
     link = member.get('@odata.id') if isinstance(member, dict) else None
     return link if isinstance(link, str) and link else None
+
+
+def check_number(label: str, place: str, found: list[object]) -> None:
+    """Refuse a collection that is too large.
+
+    :raises BmcAnswerInvalid: it has more than MAX_MEMBERS members.
+    """
+    if len(found) > MAX_MEMBERS:
+        raise BmcAnswerInvalid(bmc=label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
 
 def _member_list(body: JsonObject, label: str, place: str) -> list[object]:

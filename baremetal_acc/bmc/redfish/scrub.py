@@ -198,6 +198,130 @@ class Own:
         return None
 
 
+class ReplacementTable:
+    """Replacements of values, each of the same length and shape, chosen with a secret key; and counts of what was replaced.
+
+    :ivar originals: values of the tree, which are no replacements.
+    :ivar numbers: digits of learned hexadecimal numbers.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        """Create an empty table.
+
+        :param key: secret; the same key gives the same replacements.
+        """
+        self.originals: set[str] = set()
+        self.numbers: set[str] = set()
+        self._key = hashlib.sha256(key).digest()
+        self._tables: dict[str, dict[str, str]] = {}
+        self._used: dict[str, set[str]] = {}
+        self._counted: dict[ScrubbedKind, set[str]] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of different values that were replaced, by kind."""
+        return {kind.value: len(self._counted[kind]) for kind in ScrubbedKind if kind in self._counted}
+
+    def count(self, kind: ScrubbedKind, value: str) -> None:
+        """Count a replaced value."""
+        self._counted.setdefault(kind, set()).add(value)
+
+    def replace_tokens(self, text: str, kind: ScrubbedKind) -> str:
+        """Replace each run of letters and digits by another, letter for letter and digit for digit."""
+
+        def one(match: re.Match[str]) -> str:
+            token = match.group()
+            plain = _canonical(token)
+            if kind in (ScrubbedKind.HOST, ScrubbedKind.EMAIL) and plain in _KEPT_LABELS:
+                return token
+            if plain in self.numbers:
+                return self.replace_hex(token)
+            made = self._chosen(f'token{len(plain)}', plain, lambda noise: _shaped(plain, noise))
+            return ''.join(n.upper() if c.isupper() else n for c, n in zip(token, made, strict=True))
+
+        return _TOKEN.sub(one, text)
+
+    def replace_hex(self, text: str) -> str:
+        """Replace the digits of a hexadecimal number; punctuation and case stay. A MAC becomes locally administered."""
+        digits = _nibbles(text)
+        if len(set(digits)) <= 1:
+            return text
+        head = '02' if len(digits) == 12 else ''
+        made = self._chosen(
+            f'hex{len(digits)}', digits, lambda noise: head + ''.join(f'{b & 15:x}' for b in noise[len(head) : len(digits)])
+        )
+        self.count(
+            {12: ScrubbedKind.MAC, 16: ScrubbedKind.GUID, 32: ScrubbedKind.UUID}.get(len(digits), ScrubbedKind.HASH), digits
+        )
+        prefix = text[:2] if text[:2].casefold() == '0x' else ''
+        is_upper = any(c.isupper() for c in text[len(prefix) :]) and not any(c.islower() for c in text[len(prefix) :])
+        rest = iter(made.upper() if is_upper else made)
+        return prefix + ''.join(next(rest) if c in '0123456789abcdefABCDEF' else c for c in text[len(prefix) :])
+
+    def replace_ip4(self, text: str) -> str:
+        """Replace an IPv4 address, unless it is special."""
+        try:
+            number = ipaddress.IPv4Address(text)
+        except ValueError:
+            return text
+        first = int(number) >> 24
+        if first in (0, 127) or first >= 224 or number.is_link_local:
+            return text
+        self.count(ScrubbedKind.ADDRESS, str(number))
+        return self._chosen('ip4', str(number), _documentation_address)
+
+    def replace_ip6(self, text: str) -> str:
+        """Replace an IPv6 address, unless it is special."""
+        try:
+            number = ipaddress.IPv6Address(text)
+        except ValueError:
+            return text
+        if number.is_unspecified or number.is_loopback or number.is_multicast:
+            return text
+        self.count(ScrubbedKind.ADDRESS, str(number))
+        net = 0xFE80 << 112 if number.is_link_local else 0x20010DB8 << 96
+
+        def make(noise: bytes) -> str:
+            return str(ipaddress.IPv6Address(net | int.from_bytes(noise[:8])))
+
+        made = self._chosen('ip6', str(number), make)
+        return made.upper() if text.isupper() else made
+
+    def replace_url(self, text: str) -> str:
+        """Replace the host of a URL, and remove user and password."""
+        head, mark, rest = text.partition('://')
+        person, at, host = rest.rpartition('@')
+        if at:
+            self.count(ScrubbedKind.SECRET, person)
+        name = host.casefold()
+        if name.endswith(_KEPT_DOMAINS) or name in _WORDS:
+            return f'{head}{mark}{SECRET + at if at else ""}{host}'
+        inner = host.strip('[]')
+        if re.fullmatch(_IP4, inner):
+            made = self.replace_ip4(inner)
+        elif ':' in inner:
+            made = f'[{self.replace_ip6(inner)}]'
+        else:
+            self.count(ScrubbedKind.HOST, name)
+            made = self.replace_tokens(host, ScrubbedKind.HOST)
+        return f'{head}{mark}{SECRET + at if at else ""}{made}'
+
+    def _chosen(self, family: str, original: str, make: Callable[[bytes], str]) -> str:
+        """The replacement of an original: the first that is not in use yet and, as long as possible, is no original itself."""
+        table = self._tables.setdefault(family, {})
+        if original not in table:
+            used = self._used.setdefault(family, set())
+            made = original
+            for attempt in range(512):
+                seed = f'{family}\0{attempt}\0{original}'.encode('utf-8', 'surrogatepass')
+                made = make(hashlib.shake_256(self._key + seed).digest(max(16, len(original))))
+                if made not in used and (attempt > 255 or (made != original and made not in self.originals)):
+                    break
+            used.add(made)
+            table[original] = made
+        return table[original]
+
+
 class Scrubber:
     """Replaces identifying values in the bodies of a tree. Pass all bodies to :meth:`learn` before :meth:`body` is called."""
 
@@ -207,18 +331,13 @@ class Scrubber:
         :param key: secret; the same key gives the same replacements.
         :param own: our credentials for the BMC.
         """
-        self._key = hashlib.sha256(key).digest()
+        self._replacements = ReplacementTable(key)
         self._own = own or Own(None, None)
-        self._tables: dict[str, dict[str, str]] = {}
-        self._used: dict[str, set[str]] = {}
-        self._originals: set[str] = set()
         self._known: dict[str, ScrubbedKind] = {}
-        self._hex: set[str] = set()
         self._properties: set[str] = set(_STANDARD)
         self._versions: set[str] = set()
         self._products: set[str] = set()
         self._addresses: set[str] = set()
-        self._counted: dict[ScrubbedKind, set[str]] = {}
         self._all: re.Pattern[str] | None = None
         self._forms = _compiled((*_BEFORE, *_AFTER))
         self._remembered: dict[tuple[str, frozenset[str]], str] = {}
@@ -269,7 +388,7 @@ class Scrubber:
         if self._is_hex(value):
             self._note_hex(value)
             return
-        self._originals.update(_canonical(t) for t in _TOKEN.findall(value))
+        self._replacements.originals.update(_canonical(t) for t in _TOKEN.findall(value))
         if self._forms.search(value):
             return
         names = [value]
@@ -284,8 +403,8 @@ class Scrubber:
     def _note_hex(self, value: str) -> None:
         digits = _nibbles(value)
         if len(set(digits)) > 1 and len(digits) >= 12:
-            self._hex.add(digits)
-            self._originals.add(digits)
+            self._replacements.numbers.add(digits)
+            self._replacements.originals.add(digits)
 
     # ---- second pass
 
@@ -302,7 +421,7 @@ class Scrubber:
         :param keep: names of forms that are not replaced.
         """
         if len(text) > LONGEST_TEXT:
-            self._count(ScrubbedKind.SECRET, text)
+            self._replacements.count(ScrubbedKind.SECRET, text)
             return SECRET
         known = self._remembered.get((text, keep))
         if known is None:
@@ -315,29 +434,29 @@ class Scrubber:
         """Replace the whole value of a property whose name classifies it; leading and trailing blanks are kept."""
         bare = value.strip()
         if len(value) > LONGEST_TEXT:
-            self._count(ScrubbedKind.SECRET, value)
+            self._replacements.count(ScrubbedKind.SECRET, value)
             return SECRET
         if stays(kind, bare) or (kind is ScrubbedKind.TAG and bare in self._products):
             return self.text(value)
         if kind is ScrubbedKind.SECRET:
-            self._count(kind, bare)
+            self._replacements.count(kind, bare)
             return SECRET
         if self._own.without_secrets(bare) != bare:
-            self._count(ScrubbedKind.SECRET, bare)
+            self._replacements.count(ScrubbedKind.SECRET, bare)
             return SECRET
         if self._is_hex(bare):
-            return value.replace(bare, self._hexed(bare), 1)
-        self._count(kind, _canonical(bare))
+            return value.replace(bare, self._replacements.replace_hex(bare), 1)
+        self._replacements.count(kind, _canonical(bare))
         made, at = [], 0
         for match in self._forms.finditer(bare):
-            made += [self._tokens(bare[at : match.start()], kind), self._replaced(match, frozenset())]
+            made += [self._replacements.replace_tokens(bare[at : match.start()], kind), self._replaced(match, frozenset())]
             at = match.end()
-        return value.replace(bare, ''.join([*made, self._tokens(bare[at:], kind)]), 1)
+        return value.replace(bare, ''.join([*made, self._replacements.replace_tokens(bare[at:], kind)]), 1)
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of different values that were replaced, by kind."""
-        return {kind.value: len(self._counted[kind]) for kind in ScrubbedKind if kind in self._counted}
+        return self._replacements.counts
 
     def is_property(self, word: str) -> bool:
         """Whether a word is a property name in this tree: then replacing it everywhere would ruin the tree."""
@@ -378,10 +497,10 @@ class Scrubber:
             ):
                 if stays(kind, str(abs(value))) or value == 0:
                     return value
-                self._count(kind, str(value))
-                return 0 if kind is ScrubbedKind.SECRET else int(self._tokens(str(value), kind))
+                self._replacements.count(kind, str(value))
+                return 0 if kind is ScrubbedKind.SECRET else int(self._replacements.replace_tokens(str(value), kind))
             case float() if kind is ScrubbedKind.PLACE:
-                self._count(kind, str(value))
+                self._replacements.count(kind, str(value))
                 return 0.0
             case _:
                 return value
@@ -406,7 +525,7 @@ class Scrubber:
 
     def _seal(self) -> None:
         """Build one pattern of everything that is replaced, so that one pass replaces each place once."""
-        free = {digits for digits in self._hex if len(digits) <= LONGEST}
+        free = {digits for digits in self._replacements.numbers if len(digits) <= LONGEST}
         groups: dict[str, list[str]] = {'free': [], 'digits': [], 'words': [], 'hosts': []}
         properties = {name.casefold() for name in self._properties}
         for value, kind in self._known.items():
@@ -435,133 +554,40 @@ class Scrubber:
 
     def _replaced(self, match: re.Match[str], keep: frozenset[str]) -> str:
         text, form = match.group(), match.lastgroup or ''
-        if form in keep and not (form == 'hex' and _nibbles(text) in self._hex):
+        if form in keep and not (form == 'hex' and _nibbles(text) in self._replacements.numbers):
             return text
         match form:
             case 'pem' | 'secret' | 'base64':
-                self._count(ScrubbedKind.SECRET, text)
+                self._replacements.count(ScrubbedKind.SECRET, text)
                 return SECRET
             case 'own':
-                self._count(ScrubbedKind.USER, text)
-                return self._tokens(text, ScrubbedKind.USER)
+                self._replacements.count(ScrubbedKind.USER, text)
+                return self._replacements.replace_tokens(text, ScrubbedKind.USER)
             case 'url':
-                return self._url(text)
+                return self._replacements.replace_url(text)
             case 'email':
-                self._count(ScrubbedKind.EMAIL, text.casefold())
-                return self._tokens(text, ScrubbedKind.HOST)
+                self._replacements.count(ScrubbedKind.EMAIL, text.casefold())
+                return self._replacements.replace_tokens(text, ScrubbedKind.HOST)
             case 'known':
                 plain = _canonical(text)
-                if plain in self._hex:
-                    return self._hexed(text)
+                if plain in self._replacements.numbers:
+                    return self._replacements.replace_hex(text)
                 kind = self._known.get(plain, ScrubbedKind.HOST)
-                self._count(kind, plain)
-                return self._tokens(text, kind)
+                self._replacements.count(kind, plain)
+                return self._replacements.replace_tokens(text, kind)
             case 'ip4':
-                return text if text in self._versions and text not in self._addresses else self._ip4(text)
+                return text if text in self._versions and text not in self._addresses else self._replacements.replace_ip4(text)
             case 'ip6':
-                return self._ip6(text)
-            case 'hex' if text in self._versions and _nibbles(text) not in self._hex:
+                return self._replacements.replace_ip6(text)
+            case 'hex' if text in self._versions and _nibbles(text) not in self._replacements.numbers:
                 return text
             case _:
-                return self._hexed(text)
-
-    def _tokens(self, text: str, kind: ScrubbedKind) -> str:
-        """Replace each run of letters and digits by another, letter for letter and digit for digit."""
-
-        def one(match: re.Match[str]) -> str:
-            token = match.group()
-            plain = _canonical(token)
-            if kind in (ScrubbedKind.HOST, ScrubbedKind.EMAIL) and plain in _KEPT_LABELS:
-                return token
-            if plain in self._hex:
-                return self._hexed(token)
-            made = self._chosen(f'token{len(plain)}', plain, lambda noise: _shaped(plain, noise))
-            return ''.join(n.upper() if c.isupper() else n for c, n in zip(token, made, strict=True))
-
-        return _TOKEN.sub(one, text)
-
-    def _hexed(self, text: str) -> str:
-        """Replace the digits of a hexadecimal number; punctuation and case stay. A MAC becomes locally administered."""
-        digits = _nibbles(text)
-        if len(set(digits)) <= 1:
-            return text
-        head = '02' if len(digits) == 12 else ''
-        made = self._chosen(
-            f'hex{len(digits)}', digits, lambda noise: head + ''.join(f'{b & 15:x}' for b in noise[len(head) : len(digits)])
-        )
-        self._count(
-            {12: ScrubbedKind.MAC, 16: ScrubbedKind.GUID, 32: ScrubbedKind.UUID}.get(len(digits), ScrubbedKind.HASH), digits
-        )
-        prefix = text[:2] if text[:2].casefold() == '0x' else ''
-        is_upper = any(c.isupper() for c in text[len(prefix) :]) and not any(c.islower() for c in text[len(prefix) :])
-        rest = iter(made.upper() if is_upper else made)
-        return prefix + ''.join(next(rest) if c in '0123456789abcdefABCDEF' else c for c in text[len(prefix) :])
+                return self._replacements.replace_hex(text)
 
     def _is_hex(self, text: str) -> bool:
-        return bool(_HEX_FORM.fullmatch(text) or _HEX_RUN.fullmatch(text)) or _nibbles_of_run(text) in self._hex
-
-    def _ip4(self, text: str) -> str:
-        try:
-            number = ipaddress.IPv4Address(text)
-        except ValueError:
-            return text
-        first = int(number) >> 24
-        if first in (0, 127) or first >= 224 or number.is_link_local:
-            return text
-        self._count(ScrubbedKind.ADDRESS, str(number))
-        return self._chosen('ip4', str(number), _documentation_address)
-
-    def _ip6(self, text: str) -> str:
-        try:
-            number = ipaddress.IPv6Address(text)
-        except ValueError:
-            return text
-        if number.is_unspecified or number.is_loopback or number.is_multicast:
-            return text
-        self._count(ScrubbedKind.ADDRESS, str(number))
-        net = 0xFE80 << 112 if number.is_link_local else 0x20010DB8 << 96
-
-        def make(noise: bytes) -> str:
-            return str(ipaddress.IPv6Address(net | int.from_bytes(noise[:8])))
-
-        made = self._chosen('ip6', str(number), make)
-        return made.upper() if text.isupper() else made
-
-    def _url(self, text: str) -> str:
-        head, mark, rest = text.partition('://')
-        person, at, host = rest.rpartition('@')
-        if at:
-            self._count(ScrubbedKind.SECRET, person)
-        name = host.casefold()
-        if name.endswith(_KEPT_DOMAINS) or name in _WORDS:
-            return f'{head}{mark}{SECRET + at if at else ""}{host}'
-        inner = host.strip('[]')
-        if re.fullmatch(_IP4, inner):
-            made = self._ip4(inner)
-        elif ':' in inner:
-            made = f'[{self._ip6(inner)}]'
-        else:
-            self._count(ScrubbedKind.HOST, name)
-            made = self._tokens(host, ScrubbedKind.HOST)
-        return f'{head}{mark}{SECRET + at if at else ""}{made}'
-
-    def _chosen(self, family: str, original: str, make: Callable[[bytes], str]) -> str:
-        """The replacement of an original: the first that is not in use yet and, as long as possible, is no original itself."""
-        table = self._tables.setdefault(family, {})
-        if original not in table:
-            used = self._used.setdefault(family, set())
-            made = original
-            for attempt in range(512):
-                seed = f'{family}\0{attempt}\0{original}'.encode('utf-8', 'surrogatepass')
-                made = make(hashlib.shake_256(self._key + seed).digest(max(16, len(original))))
-                if made not in used and (attempt > 255 or (made != original and made not in self._originals)):
-                    break
-            used.add(made)
-            table[original] = made
-        return table[original]
-
-    def _count(self, kind: ScrubbedKind, value: str) -> None:
-        self._counted.setdefault(kind, set()).add(value)
+        return (
+            bool(_HEX_FORM.fullmatch(text) or _HEX_RUN.fullmatch(text)) or _nibbles_of_run(text) in self._replacements.numbers
+        )
 
 
 @lru_cache(maxsize=20_000)
