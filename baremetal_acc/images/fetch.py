@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urljoin
 
-from baremetal_acc.http.transport import Stream, TooSlow, Transport
+from baremetal_acc.http.transport import Stream, Transport
+from baremetal_acc.http.transport_errors import TooSlow
 from baremetal_acc.images import address
 from baremetal_acc.images.address import ImageUrl, UrlOrigin
 

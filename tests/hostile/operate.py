@@ -12,7 +12,8 @@ from typing import Any
 
 from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
-from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.firmware import Component

@@ -17,7 +17,7 @@ from ironic import objects
 from ironic.common import rpc, states
 from ironic.conductor import manager as conductor_manager
 
-from baremetal_acc.bmc.redfish.driver import RedfishConnection
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.model.job import ItemState, Stage, stage

@@ -35,7 +35,7 @@ TOLD_ONCE = 'a message is repeated only when it says something else; nothing els
 SENTENCES_STORED = 'a job has no more than its sentences to say which of its failures are of this card'
 
 MAY_DECIDE: Mapping[tuple[str, str], str] = {
-    ('baremetal_acc.bmc.redfish.client', 'words.text'): BMC_SAYS,
+    ('baremetal_acc.bmc.redfish.answer_errors', 'words.text'): BMC_SAYS,
     (
         'baremetal_acc.planning.action_descriptions',
         'complaint.text',

@@ -105,7 +105,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'stevedore': ('attach.find', 'bmc.registry', 'locks.registry', 'locks.mechanism', 'execution', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'images'),
     'cliff': ('cli',),
-    'httptools': ('http.transport',),
+    'httptools': ('http.answer_parser',),
     'greenlet': ('wait',),
     'rich': ('cli.output.terminal', 'demo.screen'),
     'cryptography': ('bmc.ipmi.rmcp', 'images', 'certificates', 'emulator'),

@@ -15,7 +15,8 @@ import requests_mock
 from baremetal_acc.bmc.driver import BmcAddress, Look
 from baremetal_acc.bmc.redfish import concurrency
 from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
-from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.model.ref import HOST
 from tests.replies import recorded

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.redfish.reader import InventoryRequests, RedfishReader
+from baremetal_acc.bmc.redfish.inventory_requests import InventoryRequests
+from baremetal_acc.bmc.redfish.reader import RedfishReader
 from baremetal_acc.bmc.redfish.work_queue import WorkQueue
 
 

@@ -22,6 +22,7 @@ import requests
 
 from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import client as module
+from baremetal_acc.bmc.redfish import request_head
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, SESSIONS
 from baremetal_acc.errors import (
@@ -36,7 +37,7 @@ from baremetal_acc.errors import (
     BmcUntrusted,
     UsageError,
 )
-from baremetal_acc.http.transport import TransportError
+from baremetal_acc.http.transport_errors import TransportError
 from baremetal_acc.model.ref import HOST, Ref
 
 SYSTEM = '/redfish/v1/Systems/1'
@@ -604,8 +605,8 @@ def test_sushys_own_resources_run_on_the_connector(bmc: Any) -> None:
 def test_an_etag_adds_no_header(etag: str) -> None:
     """It comes from the BMC, and goes into If-Match."""
     with pytest.raises(TransportError):
-        module._block({'Accept': 'application/json', 'If-Match': etag})
-    assert 'Accept: a\r\nIf-Match: "x"\r\n' == module._block({'Accept': 'a', 'If-Match': '"x"'})
+        request_head.header_block({'Accept': 'application/json', 'If-Match': etag})
+    assert 'Accept: a\r\nIf-Match: "x"\r\n' == request_head.header_block({'Accept': 'a', 'If-Match': '"x"'})
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.driver import BmcAddress, Look
+from baremetal_acc.bmc.redfish.collection_pages import expand_query
 from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
-from baremetal_acc.bmc.redfish.reader import expand_query
 from baremetal_acc.model.ref import HOST
 from tests.wire.recorded import DEEP, EXPAND, bodies, expanded, inventory_of
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.driver import Lead
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
 from baremetal_acc.bmc.redfish.discovery import Discovery
-from baremetal_acc.bmc.redfish.driver import RedfishConnection
 from baremetal_acc.locks.mechanism import Leading
 from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.inventory import Inventory

@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.redfish import reader as module
-from baremetal_acc.bmc.redfish.reader import expand_query
+from baremetal_acc.bmc.redfish import collection_pages, inventory_requests
+from baremetal_acc.bmc.redfish.collection_pages import expand_query
 from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.ref import HOST
@@ -79,7 +79,7 @@ def test_a_loop_of_next_links_ends(bmc: Any) -> None:
 
 def test_endless_pages_end(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new page each time: a bound ends it, and the gap says that devices may be hidden."""
-    monkeypatch.setattr(module, 'MAX_PAGES', 5)
+    monkeypatch.setattr(collection_pages, 'MAX_PAGES', 5)
     _gpus(bmc, 'A')
     bmc.tree[PROCESSORS]['Members@odata.nextLink'] = f'{PROCESSORS}?page=0'
     for n in range(20):
@@ -225,7 +225,7 @@ def test_the_time_for_a_look_is_bounded(bmc: Any) -> None:
 
 def test_the_number_of_resources_is_bounded(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree without end ends, and says so."""
-    monkeypatch.setattr(module, 'MAX_RESOURCES', 8)
+    monkeypatch.setattr(inventory_requests, 'MAX_RESOURCES', 8)
     _gpus(bmc, *(f'G{n}' for n in range(20)))
     look = bmc.look(concurrency=1)
     assert 20 > len(look.accelerators)
@@ -247,7 +247,7 @@ def test_an_expanded_member_does_not_speak_for_another_collection(bmc: Any) -> N
 
 def test_pages_count_for_the_size_of_a_look(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of pages of megabytes each are not read to their end."""
-    monkeypatch.setattr(module, 'MAX_BYTES', 50_000)
+    monkeypatch.setattr(inventory_requests, 'MAX_BYTES', 50_000)
     _gpus(bmc)
     for n in range(40):
         page = {'@odata.id': PROCESSORS, 'Name': 'x' * 10_000, 'Members': [{'@odata.id': f'{PROCESSORS}/{n}'}]}

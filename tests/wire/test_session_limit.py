@@ -24,7 +24,8 @@ from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.driver import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import account
 from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
-from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.extended_info import said_to_login
 from baremetal_acc.errors import BmcBusy, BmcError, BmcNoSessionFree, BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.model.ref import Ref

@@ -149,7 +149,7 @@ def _ways(bmc: Any) -> list[tuple[str, str]]:
 def _lost(bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture, **address: Any) -> str:
     """What is said of a session whose DELETE was refused."""
     _login(bmc, reply, {}, f'{SESSIONS}/7')
-    caplog.set_level('INFO', logger='baremetal_acc.bmc.redfish.login')
+    caplog.set_level('INFO', logger='baremetal_acc.bmc.redfish.logout')
     with bmc.connect(username='admin', password='p' * 12, **address) as connection:
         connection.writer().fresh(SYSTEM)
     return '\n'.join(r.getMessage() for r in caplog.records)

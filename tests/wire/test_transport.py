@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 import pytest
 
 from baremetal_acc.emulator.tls import make_certificate
-from baremetal_acc.http.transport import MAX_HEAD, HttpReply, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.http.answer_parser import MAX_HEAD
+from baremetal_acc.http.transport import HttpReply, Transport
+from baremetal_acc.http.transport_errors import TooLong, TooSlow, TransportError
 from baremetal_acc.wait import Hub
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'

@@ -30,13 +30,15 @@ from sushy.resources.updateservice.updateservice import UpdateService
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress, ImageServer
 from baremetal_acc.bmc.redfish import system, task, update
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer, _response
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.concurrency import RememberedBmc
-from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
+from baremetal_acc.bmc.redfish.connection import RedfishConnection
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.image_server import Fetched
-from baremetal_acc.bmc.redfish.login import basic_authorization
+from baremetal_acc.bmc.redfish.login_requests import basic_authorization
 from baremetal_acc.bmc.redfish.parse import ResourceView
-from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer, sushy_response
+from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused
@@ -505,7 +507,7 @@ def _looks(bench: Bench, read: Callable[[], object]) -> object:
 
 def _monitor_by_sushy(bench: Bench) -> object:
     answer = _accepted(bench)
-    monitor = sushy.taskmonitor.TaskMonitor.from_response(bench.connector, _response(answer), SIMPLE_UPDATE)
+    monitor = sushy.taskmonitor.TaskMonitor.from_response(bench.connector, sushy_response(answer), SIMPLE_UPDATE)
     return _looks(bench, lambda: RUNS if monitor.check_is_processing else ENDED)
 
 
@@ -533,7 +535,7 @@ def _monitor_by_us(bench: Bench) -> object:
 
 
 def _wait_by_sushy(bench: Bench) -> object:
-    monitor = sushy.taskmonitor.TaskMonitor.from_response(bench.connector, _response(_accepted(bench)), SIMPLE_UPDATE)
+    monitor = sushy.taskmonitor.TaskMonitor.from_response(bench.connector, sushy_response(_accepted(bench)), SIMPLE_UPDATE)
     try:
         monitor.wait(LONG)
     except sushy.exceptions.ConnectionError:
@@ -603,7 +605,7 @@ def _logins(bench: Bench, open_one: Callable[[], tuple[Callable[[], object], Cal
     told = given(work)
     basic = {'Authorization': basic_authorization(bench.address.username or '', bench.address.password or '')}
     left = bench.connector.send('GET', '/redfish/v1/SessionService/Sessions', headers=basic, anonymous=True)
-    return told, len(_response(left).json()['Members'])
+    return told, len(sushy_response(left).json()['Members'])
 
 
 def _login_by_sushy(bench: Bench) -> object:

@@ -24,8 +24,8 @@ from sushy.resources.system.system import System
 from sushy.taskmonitor import TaskMonitor
 
 from baremetal_acc.bmc.redfish import system, task
-from baremetal_acc.bmc.redfish.client import RedfishAnswer
 from baremetal_acc.bmc.redfish.parse import ResourceView, power_state
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
 from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.model.inventory import PowerState, TaskState
 from tests.faults.rig import MACHINE

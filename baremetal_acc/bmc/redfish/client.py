@@ -9,49 +9,44 @@ BMC's origin, limits the size of answers, and raises only errors of :mod:`bareme
 their connector. All requests, image uploads included, use one :mod:`baremetal_acc.http.transport`.
 """
 
-import base64
-import functools
 import json
 import logging
-import re
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.parse import quote, urljoin, urlsplit
 
 import sushy.auth
 
 from baremetal_acc.bmc import pending, stopping
-from baremetal_acc.bmc.driver import BmcAddress, Setting
-from baremetal_acc.bmc.redfish import connection_errors, tls
-from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
-from baremetal_acc.bmc.redfish.extended_info import NO_SESSION_FREE, NO_SESSION_WORDS, said, said_to_login
-from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
-from baremetal_acc.bmc.retry import Later, ReadRetry, retry_after
-from baremetal_acc.errors import (
-    BmcAnswerInvalid,
-    BmcBusy,
-    BmcConflict,
-    BmcError,
-    BmcNoSessionFree,
-    BmcNotAuthorised,
-    BmcUnreachable,
-    BmcUntrusted,
-    UsageError,
+from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.redfish import tls
+from baremetal_acc.bmc.redfish.answer_errors import READ_METHODS, AnswerErrors, unknown_outcome
+from baremetal_acc.bmc.redfish.credential_redactor import CredentialRedactor
+from baremetal_acc.bmc.redfish.extended_info import said
+from baremetal_acc.bmc.redfish.login import Login
+from baremetal_acc.bmc.redfish.login_requests import basic_authorization
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer, RedfishResponse, parsed_json, sushy_response
+from baremetal_acc.bmc.redfish.request_head import COMMON_HEADERS, header_block
+from baremetal_acc.bmc.redfish.request_target import (
+    MAX_URI,
+    host_and_port,
+    is_plain,
+    normal_target,
+    origin_of,
+    requoted,
+    resolve,
 )
-from baremetal_acc.http.transport import Dial, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.retry import Later, ReadRetry
+from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcUnreachable, BmcUntrusted
+from baremetal_acc.http.transport import Dial, Transport
+from baremetal_acc.http.transport_errors import TooLong, TooSlow
 
 LOG = logging.getLogger(__name__)
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of one decoded answer. The largest seen, an expanded collection of 106 items, has 0.1 MiB."""
-
-MAX_URI = 2048
-"""Characters. Real URIs are shorter than 200; a longer one is an attack on the code that prints or stores it."""
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect. Answers are slow (23 s seen), connections are not."""
@@ -73,70 +68,10 @@ SILENT = 5.0
 
 REDIRECTS = 3
 
-
-_DAY = 86_400.0
-
-_HEADERS = {
-    'Accept': 'application/json',
-    'Accept-Encoding': 'identity',
-    'OData-Version': '4.0',
-    'User-Agent': 'baremetal-acc',
-}
-
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n")
-"""One header line with its line end. Source: RFC 9110, section 5."""
-
-_SEGMENTS = r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+"
-
-PLACE = re.compile(_SEGMENTS)
-"""A path in normal form: without empty or dot segments, percent-encoding, query or trailing slash. Most paths are."""
-
-_PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
-"""The same, with an optional query or trailing slash."""
-
-_RESERVED = "!#$&'()*+,/:;=?@[]~"
-"""Characters that are not quoted. Source: RFC 3986, section 2.2; the tilde is unreserved."""
-
-_STRAY = re.compile('%(?![0-9A-Fa-f]{2})')
-"""A per cent sign that does not begin a percent-encoded byte."""
-
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _NOT_MODIFIED = 304
 
-_INSUFFICIENT_STORAGE = 507
-"""An answer to a login that stands for "no free session", as a login stores only a session. Source: RFC 4918, section 11.5."""
-
 _REDIRECTS = frozenset({301, 302, 307, 308})
-
-_NOT_DONE = frozenset({301, 307, 308})
-"""Redirects of a request that was not done; 302 also follows a form that was accepted. Source: RFC 9110, section 15.4."""
-
-_FOR_ANOTHER_NAME = (62, 64)
-"""Verification errors for a certificate of another host name.
-
-X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH. Source: OpenSSL 3, x509_vfy.h.
-"""
-
-_READS = frozenset({'GET', 'HEAD'})
-_MAY_PASS = frozenset({429, 500, 502, 503, 504})
-_PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
-_PRECONDITION_IDS = frozenset({'HeaderInvalid', 'PreconditionFailed', 'PreconditionRequired'})
-"""MessageIds of a refused If-Match: of our headers only a condition has a value of the BMC's own that it may fail to parse.
-
-Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry.
-"""
-
-_BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
-
-_NOT_TAKEN = re.compile(r'Busy|InProgress|Unavailable|InUse|NotReady|LimitExceeded|ShuttingDown|ServiceDisabled')
-"""MessageIds by which a service says with HTTP 503 that it has not accepted a request; vendors have MessageIds of their own.
-
-Source: DSP8011, registries Base (ServiceTemporarilyUnavailable, ServiceShuttingDown, ResourceInUse, SessionLimitExceeded) and
-Update (UpdateInProgress).
-"""
-
-_BY_GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
-"""Statuses that a BMC's web server sends if the service behind it does not answer. Source: RFC 9110, section 15.6."""
 
 
 class StreamedAnswer(Protocol):
@@ -147,154 +82,6 @@ class StreamedAnswer(Protocol):
     def __iter__(self) -> Iterator[bytes]: ...
 
     def rewind(self) -> None: ...
-
-
-@dataclass(slots=True, kw_only=True)
-class RedfishAnswer:
-    """An HTTP answer.
-
-    :ivar url: path on the BMC that the answer came from, after redirects.
-    :ivar seconds: time that the BMC took, without the time to connect.
-    :ivar generation: number of the login (:attr:`.Login.generation`) that the request was sent with.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-    url: str
-    seconds: float = 0.0
-    generation: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class RedfishResponse:
-    """An answer with the attributes that sushy's resources read."""
-
-    status_code: int
-    headers: Mapping[str, str]
-    content: bytes
-    url: str
-
-    def json(self) -> Any:
-        """The body, parsed."""
-        return json.loads(self.content)
-
-
-class CredentialRedactor:
-    """Removes our credentials for one BMC from texts: some BMCs repeat in an error what they were sent."""
-
-    def __init__(self, address: BmcAddress) -> None:
-        self._secrets = _secrets(address)
-        self._tokens: tuple[str, ...] = ()
-
-    def add(self, token: str) -> None:
-        """Remove this token, too, and those of the last logins."""
-        self._tokens = (*self._tokens[1 - MAX_LOGINS :], token)
-
-    def redact(self, text: str) -> str:
-        """A BMC's text without our password and tokens."""
-        for secret in (*self._secrets, *self._tokens):
-            text = text.replace(secret, '***')
-        return text
-
-
-class AnswerErrors:
-    """Makes the errors of answers that are no success, and of requests without an answer."""
-
-    def __init__(self, address: BmcAddress, redactor: CredentialRedactor) -> None:
-        self._address = address
-        self._label = address.label
-        self._redact = redactor.redact
-
-    def raise_for(self, method: str, answer: RedfishAnswer, *, login: bool = False) -> None:
-        """Raise the error of an answer; do nothing if it has a status of success.
-
-        :param login: it is the answer to a login.
-        :raises Later: a read may be retried. ``BmcError``: all others.
-        """
-        status = answer.status
-        if status < 300:
-            return
-        if status < 400:
-            what = f'{method} was answered with a redirect (HTTP {status})'
-            if method in _READS:
-                raise BmcAnswerInvalid(bmc=self._label, uri=answer.url, what=what)
-            raise self.redirected(answer.url, status, what)
-        if login:
-            raise self._refused_login(answer)
-        words = said(_json(answer.content), self._redact)
-        text = f': {words.text}' if words.text else ''
-        error: BmcError
-        if method not in _READS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
-            # The gateway may have passed the request on to the service, and lost only the answer.
-            what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
-            raise BmcUnreachable(bmc=self._label, uri=answer.url, what=what)
-        if status == HTTPStatus.UNAUTHORIZED:
-            error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
-        elif status == HTTPStatus.FORBIDDEN:
-            error = self.not_authorised(answer.url, f'not allowed (HTTP 403){text}')
-        elif status in _PRECONDITIONS or words.ids & _PRECONDITION_IDS:
-            error = BmcConflict(
-                bmc=self._label, uri=answer.url, what=f'the condition of the write was refused (HTTP {status}){text}'
-            )
-        elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
-            error = BmcBusy(bmc=self._label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
-        else:
-            error = HttpRefused(
-                bmc=self._label,
-                uri=answer.url,
-                status=status,
-                about=words.ids | words.about,
-                what=f'{method} refused with {_status(status)}{text}',
-            )
-        if method in _READS and status in _MAY_PASS:
-            raise Later(error, retry_after(answer.headers.get('Retry-After')))
-        raise error
-
-    def _refused_login(self, answer: RedfishAnswer) -> BmcError:
-        """The error for a login that was answered with a status of 400 or more, with the BMC's own reason."""
-        status = answer.status
-        words = said_to_login(_json(answer.content), self._address.username, self._address.password)
-        text = f': {words.text}' if words.text else ''
-        in_words = status != HTTPStatus.UNAUTHORIZED and NO_SESSION_WORDS.match(words.text)
-        if words.ids & NO_SESSION_FREE or status == _INSUFFICIENT_STORAGE or in_words:
-            return BmcNoSessionFree(
-                bmc=self._label,
-                uri=answer.url,
-                what=f'no session is free (HTTP {status}){text}',
-                hint='end sessions on the BMC that nobody needs'
-                + ('' if self._address.basic_auth else ', or set option [baremetal_acc] bmc_basic_auth'),
-            )
-        if status in (429, 503):
-            return BmcBusy(bmc=self._label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
-        if status == HTTPStatus.UNAUTHORIZED:
-            return self.not_authorised(answer.url, 'login refused')
-        if status == HTTPStatus.FORBIDDEN:
-            return self.not_authorised(answer.url, f'login refused{text}')
-        what = f'login refused ({_status(status)}){text}'
-        return HttpRefused(bmc=self._label, uri=answer.url, status=status, what=what)
-
-    def broken(self, exc: OSError, path: str, method: str) -> BmcError:
-        """The error for a connection that brought no answer."""
-        if isinstance(exc, ssl.SSLCertVerificationError):
-            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
-            if exc.verify_code in _FOR_ANOTHER_NAME:
-                hint = 'use a name in its address that its certificate has as a subjectAltName, or give it one for this name'
-            return BmcUntrusted(bmc=self._label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
-        what = _unknown(method, connection_errors.reason(exc))
-        return BmcUnreachable(bmc=self._label, uri=path, what=what, hint='check address, network and power of the BMC')
-
-    def redirected(self, path: str, status: int, what: str) -> BmcError:
-        """The error for a write whose redirect is not followed."""
-        if status in _NOT_DONE:
-            return HttpRefused(bmc=self._label, uri=path, what=what, status=status)
-        return BmcAnswerInvalid(bmc=self._label, uri=path, what=what)
-
-    def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised:
-        """The error for refused credentials."""
-        return BmcNotAuthorised(
-            bmc=self._label, uri=uri, what=what, hint='check username and password, and the role of that user on the BMC'
-        )
 
 
 class Connector:
@@ -322,13 +109,13 @@ class Connector:
         self._address = address
         self._until = float('inf') if address.until is None else address.until
         self._patience = patience or ReadRetry()
-        parts = _origin(address)
+        parts = origin_of(address)
         self._origin = parts
-        self.host = _host(address)[0]
+        self.host = host_and_port(address)[0]
         self._auth: sushy.auth.AuthBase | None = None
-        self._headers: dict[str, str] = _HEADERS
+        self._headers: dict[str, str] = COMMON_HEADERS
         context = tls.context(address) if parts[0] == 'https' else None
-        self._transport = Transport(*_host(address), context, lambda: MAX_ANSWER, dial)
+        self._transport = Transport(*host_and_port(address), context, lambda: MAX_ANSWER, dial)
         self._block: str | None = None
         self._block_lock = threading.Lock()
         self._logins = 0
@@ -426,7 +213,7 @@ class Connector:
             place = self.path(location, base=path)
         except BmcAnswerInvalid as exc:
             raise self._errors.redirected(path, answer.status, exc.what) from exc
-        if _resource(place) != _resource(path) or place == path:
+        if normal_target(place) != normal_target(path) or place == path:
             what = f'a write was answered with a redirect to another resource (HTTP {answer.status})'
             raise self._errors.redirected(path, answer.status, what)
         return place
@@ -439,7 +226,7 @@ class Connector:
         auth = self._auth
         if answer.status not in _REFUSED or not isinstance(auth, Login):
             return False
-        if not auth.may_have_ended(answer.generation, answer.status, said(_json(answer.content)).ids):
+        if not auth.may_have_ended(answer.generation, answer.status, said(parsed_json(answer.content)).ids):
             return False
         auth.again(answer.generation)
         return True
@@ -470,7 +257,7 @@ class Connector:
         :param base: path that a relative URI is resolved against.
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
-        if len(uri) <= MAX_URI and _is_plain(uri):
+        if len(uri) <= MAX_URI and is_plain(uri):
             return uri
         return resolve(uri, base, self._origin, self.label)
 
@@ -491,23 +278,23 @@ class Connector:
 
     def get(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """GET for sushy. sushy's options for retries and for waiting on tasks are ignored, here and in the methods below."""
-        return _response(self.read(path))
+        return sushy_response(self.read(path))
 
     def post(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`get`."""
-        return _response(self.send('POST', path, body=data, headers=headers))
+        return sushy_response(self.send('POST', path, body=data, headers=headers))
 
     def patch(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> RedfishResponse:
         """PATCH for sushy. If-Match is kept after a 412, where sushy's own connector weakens and then drops it."""
-        return _response(self.send('PATCH', path, body=data, headers=_with_match(headers, etag)))
+        return sushy_response(self.send('PATCH', path, body=data, headers=_with_match(headers, etag)))
 
     def put(self, path: str = '', data: Any = None, headers: Any = None, etag: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`patch`."""
-        return _response(self.send('PUT', path, body=data, headers=_with_match(headers, etag)))
+        return sushy_response(self.send('PUT', path, body=data, headers=_with_match(headers, etag)))
 
     def delete(self, path: str = '', data: Any = None, headers: Any = None, **kwargs: Any) -> RedfishResponse:
         """As :meth:`get`."""
-        return _response(self.send('DELETE', path, body=data, headers=headers))
+        return sushy_response(self.send('DELETE', path, body=data, headers=headers))
 
     def stop(self) -> None:
         """Make all reads fail from now on, also those under way, and send no more writes; sessions can be closed for seconds.
@@ -593,7 +380,7 @@ class Connector:
             with pending.waiting(self.label, f'{method} {self._redactor.redact(path)}', timeout):
                 answer = self._answered(method, path, data, headers, timeout, anonymous=anonymous)
         except TooSlow as exc:
-            raise BmcUnreachable(bmc=self.label, uri=path, what=_unknown(method, str(exc))) from exc
+            raise BmcUnreachable(bmc=self.label, uri=path, what=unknown_outcome(method, str(exc))) from exc
         except TooLong as exc:
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what=str(exc)) from exc
         except OSError as exc:
@@ -627,16 +414,16 @@ class Connector:
         block = self._block if not headers and not anonymous else None
         if block is None:
             logins = self._logins
-            block = _block(self._standing(headers, anonymous=anonymous))
+            block = header_block(self._standing(headers, anonymous=anonymous))
             with self._block_lock:
                 if not headers and not anonymous and logins == self._logins:
                     self._block = block
-        target = path if _is_plain(path) else _requoted(path)
+        target = path if is_plain(path) else requoted(path)
         length = f'Content-Length: {len(data)}\r\n' if data is not None else ''
         head = f'{method} {target} HTTP/1.1\r\nHost: {self._origin[1]}\r\n{block}{length}\r\n'.encode('latin-1')
         if data is None or isinstance(data, bytes):
             connect = min(CONNECT_TIMEOUT, timeout)
-            reply = self._transport.exchange(head, data, connect=connect, timeout=timeout, again=method in _READS)
+            reply = self._transport.exchange(head, data, connect=connect, timeout=timeout, again=method in READ_METHODS)
         else:
             # A BMC may pause while it writes the bytes received so far.
             piece = min(PIECE_TIMEOUT, timeout)
@@ -647,7 +434,7 @@ class Connector:
     def _standing(self, headers: Mapping[str, str], *, anonymous: bool) -> dict[str, str]:
         """All headers of a request: the session's, then its own."""
         # A login must not carry an old token.
-        return (_HEADERS if anonymous else self._headers) | dict(headers)
+        return (COMMON_HEADERS if anonymous else self._headers) | dict(headers)
 
     def set_auth(self, auth: sushy.auth.AuthBase) -> None:
         """Set the object that renews an ended session. Called by the login."""
@@ -656,13 +443,13 @@ class Connector:
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
         """Use Basic authentication from now on. Called by the login."""
         # Other threads read the headers meanwhile: the dict is replaced, not changed.
-        self._headers = _HEADERS | {'Authorization': basic_authorization(username or '', password or '')}
+        self._headers = COMMON_HEADERS | {'Authorization': basic_authorization(username or '', password or '')}
         self._logged_in()
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Use this session from now on. Called by the login."""
         self._redactor.add(session_auth_token)
-        self._headers = _HEADERS | {'X-Auth-Token': session_auth_token}
+        self._headers = COMMON_HEADERS | {'X-Auth-Token': session_auth_token}
         self._logged_in()
 
     def _logged_in(self) -> None:
@@ -672,131 +459,5 @@ class Connector:
             self._block = None
 
 
-@functools.lru_cache(maxsize=8192)
-def _is_plain(uri: str) -> bool:
-    """Whether a URI can be used as a path as it is. Cached, as machines of one product have the same URIs."""
-    return _PLAIN.fullmatch(uri) is not None
-
-
-def _secrets(address: BmcAddress) -> tuple[str, ...]:
-    """Our credentials in the forms that must not be repeated: the password, and the value of Basic authentication."""
-    if not address.password:
-        return ()
-    basic = base64.b64encode(f'{address.username or ""}:{address.password}'.encode()).decode()
-    return (basic, address.password)
-
-
-def _unknown(method: str, what: str) -> str:
-    """Why there is no answer; for a write, with the note that it may have arrived."""
-    return what if method in _READS else f'{what}; whether the request arrived is unknown'
-
-
-def _requoted(path: str) -> str:
-    """A path as it is sent: characters that may not occur are percent-encoded, what is encoded already stays so.
-
-    Source: RFC 3986, section 2.
-    """
-    return quote(path, safe=_RESERVED if _STRAY.search(path) is not None else f'%{_RESERVED}')
-
-
-def _block(headers: Mapping[str, str]) -> str:
-    """Headers as they are sent.
-
-    :raises TransportError: a value may not occur in a header. Tokens and ETags come from the BMC.
-    """
-    lines = [f'{name}: {value}\r\n' for name, value in headers.items()]
-    if not all(map(_HEADER.fullmatch, lines)):
-        raise TransportError('a value that cannot stand in a header was to be sent')
-    return ''.join(lines)
-
-
-def _response(answer: RedfishAnswer) -> RedfishResponse:
-    return RedfishResponse(status_code=answer.status, headers=answer.headers, content=answer.content, url=answer.url)
-
-
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:
     return {**(headers or {}), **({'If-Match': etag} if isinstance(etag, str) else {})}
-
-
-def _origin(address: BmcAddress) -> tuple[str, str]:
-    """Scheme and authority of an address.
-
-    :raises UsageError: it is no address of a Redfish service.
-    """
-    try:
-        parts = urlsplit(address.address)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-        parts = urlsplit('')
-    if (
-        parts.scheme not in ('https', 'http')
-        or not host
-        or parts.username
-        or parts.path.strip('/')
-        or parts.query
-        or parts.fragment
-    ):
-        raise UsageError(
-            argument=f'address of BMC {address.name}',
-            what='is no address of a Redfish service',
-            hint='write it as https://HOST[:PORT]',
-        )
-    return parts.scheme, _authority(parts.scheme, host, port)
-
-
-def _authority(scheme: str, host: str | None, port: int | None) -> str:
-    name = (host or '').lower()
-    name = f'[{name}]' if ':' in name else name
-    return name if port in (None, {'https': 443, 'http': 80}.get(scheme)) else f'{name}:{port}'
-
-
-def _host(address: BmcAddress) -> tuple[str, int]:
-    """Host and port to connect to."""
-    parts = urlsplit(address.address)
-    return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
-
-
-def resolve(uri: str, base: str, origin: tuple[str, str], label: str) -> str:
-    """Resolve a URI to a path on a BMC.
-
-    :param base: path that a relative URI is resolved against.
-    :param origin: scheme and authority of the BMC. ``label``: its name in messages.
-    :raises BmcAnswerInvalid: it leads off the BMC.
-    """
-    try:
-        whole = urljoin(f'{origin[0]}://{origin[1]}{base}', uri.strip()[: MAX_URI + 1])
-        parts = urlsplit(whole)
-        same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == origin
-        clean = len(whole) <= MAX_URI and whole.isprintable() and ' ' not in whole
-        whole.encode()  # a lone surrogate can neither be sent nor stored
-    except ValueError:
-        same = False
-    if not same or not clean or parts.username is not None:
-        raise BmcAnswerInvalid(bmc=label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
-    return parts.path + (f'?{parts.query}' if parts.query else '')
-
-
-def _resource(place: str) -> tuple[str, str]:
-    """A path and its query in normal form, for comparison: without superfluous slashes, and case-folded."""
-    path, _, query = place.partition('?')
-    return re.sub('/+', '/', path).rstrip('/').casefold(), query
-
-
-def _soon(answer: RedfishAnswer) -> str:
-    after = retry_after(answer.headers.get('Retry-After'))
-    return f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
-
-
-def _status(status: int) -> str:
-    try:
-        return f'HTTP {status} {HTTPStatus(status).phrase}'
-    except ValueError:
-        return f'HTTP {status}'
-
-
-def _json(content: bytes) -> object:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None

@@ -7,7 +7,7 @@ import ssl
 from http import HTTPStatus
 
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused
-from baremetal_acc.http.transport import TransportError
+from baremetal_acc.http.transport_errors import TransportError
 
 _REASONS: dict[int, BmcRefusalReason] = {
     HTTPStatus.NOT_FOUND: BmcRefusalReason.NOT_FOUND,

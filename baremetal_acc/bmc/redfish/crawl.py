@@ -22,7 +22,7 @@ from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
-from baremetal_acc.bmc.redfish.reader import document, fresh
+from baremetal_acc.bmc.redfish.resource_document import document, fresh
 from baremetal_acc.bmc.retry import ReadRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, is_not_found
 from baremetal_acc.http.transport import Dial

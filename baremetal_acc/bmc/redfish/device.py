@@ -12,18 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from baremetal_acc.bmc.device_ids import DeviceRow, Devices
-from baremetal_acc.bmc.redfish.discovery import DiscoveredTree, Discovery
-from baremetal_acc.bmc.redfish.parse import (
-    ResourceView,
-    base_class,
-    last,
-    parent,
-    pci_ids,
-    serial_of,
-    state_of,
-    uuid_of,
-    version_of,
-)
+from baremetal_acc.bmc.redfish.discovered_tree import DiscoveredTree
+from baremetal_acc.bmc.redfish.discovery import Discovery
+from baremetal_acc.bmc.redfish.parse import ResourceView, last, parent, serial_of, state_of, uuid_of, version_of
+from baremetal_acc.bmc.redfish.pcie_function import base_class, pci_ids
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, Kind, MergeBasis, PciIds
 from baremetal_acc.model.firmware import Component
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
-from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Discovery
+from baremetal_acc.bmc.redfish.discovered_tree import DiscoveredTree
+from baremetal_acc.bmc.redfish.discovery import CARRIER, Discovery
 from baremetal_acc.bmc.redfish.parse import MOST, ResourceView, component, last, parent, uuid_of, version_of
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component

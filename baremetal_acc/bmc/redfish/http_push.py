@@ -19,9 +19,10 @@ from typing import Any
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import Document, JsonObject
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import ResourceView
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Octets
 from baremetal_acc.bmc.redfish.writer import RedfishWriter

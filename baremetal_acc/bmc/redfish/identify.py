@@ -13,8 +13,10 @@ from dataclasses import replace
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, Joint, extension_text, link_of, links_of
 from baremetal_acc.bmc.redfish.device_correlation import physical_devices
-from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, Discovery, within
-from baremetal_acc.bmc.redfish.parse import ResourceView, absent, instance_function, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.discovered_tree import DiscoveredTree, within
+from baremetal_acc.bmc.redfish.discovery import CARRIER, Discovery
+from baremetal_acc.bmc.redfish.parse import ResourceView, absent, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.pcie_function import instance_function
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, MergeBasis
 from baremetal_acc.model.inventory import Gap, PlatformDevice
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref

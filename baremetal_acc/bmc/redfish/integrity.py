@@ -26,10 +26,13 @@ from datetime import datetime
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.client import Connector
+from baremetal_acc.bmc.redfish.collection_members import members
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import ResourceView
-from baremetal_acc.bmc.redfish.reader import RedfishReader, fresh, members
+from baremetal_acc.bmc.redfish.reader import RedfishReader
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
+from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, is_not_found
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import TaskState

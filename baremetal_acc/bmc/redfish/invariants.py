@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 
 from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.driver import Document, JsonObject
+from baremetal_acc.bmc.redfish.collection_members import link_of
 from baremetal_acc.bmc.redfish.device import ORDINAL, Device, ordinal
-from baremetal_acc.bmc.redfish.discovery import CARRIER, DiscoveredTree, within
+from baremetal_acc.bmc.redfish.discovered_tree import DiscoveredTree, within
+from baremetal_acc.bmc.redfish.discovery import CARRIER
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.parse import ResourceView, absent, last, parent, serial_of
-from baremetal_acc.bmc.redfish.reader import identity_of, link_of
+from baremetal_acc.bmc.redfish.resource_document import identity_of
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref

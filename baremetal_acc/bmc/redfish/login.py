@@ -7,19 +7,11 @@ Basic authentication is used where the BMC has no sessions, or has none free and
 Source: DSP0266, section "Session login".
 """
 
-import base64
 import contextlib
-import json
 import logging
-import re
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import Protocol
-from urllib.parse import urlsplit
 
 import sushy.auth
 
@@ -27,7 +19,10 @@ from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish.account import HeldSession, SessionPool
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
+from baremetal_acc.bmc.redfish.login_requests import Sender, basic_authorization
+from baremetal_acc.bmc.redfish.logout import LINGER_BEAT, Logout, LogoutResult
+from baremetal_acc.bmc.redfish.session_location import session_places
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
 
@@ -46,197 +41,11 @@ _TRIES = 3
 
 _BEAT = 0.01
 
-_LINGER_BEAT = 0.25
-"""Seconds between two logins to a BMC that still counts a session which we have closed."""
-
-_AT_ONCE = 1.0
-"""Seconds within which it shows that the BMC had closed a kept connection."""
-
 _PRIVILEGE = frozenset({'InsufficientPrivilege', 'InsufficientPrivilegeForProperty', 'InsufficientPrivilegeForOperation'})
 """MessageIds of an HTTP 403 that is about the user's role."""
 
 _ENDED = frozenset({'NoValidSession', 'SessionTerminated'})
 """MessageIds of an HTTP 403 that is about the session. Source: DSP8011 (Base registry)."""
-
-MAX_PLACE = 2048
-"""Characters of a session's URI. Real URIs have fewer than 100."""
-
-_SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?")
-
-_UNCLEAR = re.compile(r'/\.{1,2}(?:/|\Z)|%2[ef]|%5c', re.IGNORECASE)
-"""Dot segments, and what decodes to one or to a slash: such a path may be that of another resource."""
-
-
-class LogoutResult(Enum):
-    """Result of closing a session.
-
-    ``CLOSED``: the BMC has closed it, or has no such session. ``LEFT``: it is or may be open, and its token may be good.
-    ``UNKNOWN``: the BMC no longer accepts its token; whether the session has ended is unknown.
-    """
-
-    CLOSED = auto()
-    LEFT = auto()
-    UNKNOWN = auto()
-
-
-class Answered(Protocol):
-    """The answer to a login."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def content(self) -> bytes: ...
-
-
-class Sender(Protocol):
-    """The methods of a :class:`.Connector` that a login uses."""
-
-    label: str
-
-    def send(
-        self,
-        method: str,
-        uri: str,
-        *,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-        anonymous: bool = False,
-    ) -> Answered: ...
-
-    def path(self, uri: str, base: str = '/') -> str: ...
-
-    def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised: ...
-
-    def set_auth(self, auth: sushy.auth.AuthBase) -> None: ...
-
-    def set_http_basic_auth(self, username: str | None, password: str | None) -> None: ...
-
-    def set_http_session_auth(self, session_auth_token: str) -> None: ...
-
-
-Resolve = Callable[[str, str], str]
-"""Makes a link a path on the BMC, relative to a base path. Raises BmcAnswerInvalid if it leads off the BMC."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logout:
-    """Closes sessions of one login, and finds out whether they are closed.
-
-    :ivar account: the sessions of these credentials.
-    :ivar collection: URI of the session collection, without a slash at its end.
-    :ivar basic: value of the Authorization header; None if the operator does not allow Basic authentication.
-    """
-
-    connector: Sender
-    account: SessionPool
-    collection: str
-    basic: str | None = field(repr=False)
-
-    def end(self, held: HeldSession) -> LogoutResult:
-        """Delete a session, authorised by its own token, so that no other session at the same URI is closed.
-
-        That a BMC refuses the token (HTTP 401) does not mean that the session has ended: it may only refuse the DELETE.
-        """
-        what = 'the BMC does not say where it is'
-        became = LogoutResult.LEFT
-        self.account.ending()
-        try:
-            places = held.places or self._only_one(held)
-            gone = 0
-            for place in places:
-                try:
-                    self._delete(place, held.token)
-                except (BmcRefused, BmcAnswerInvalid) as exc:
-                    what = exc.what
-                    gone += isinstance(exc, BmcRefused) and exc.gone
-                except BmcNotAuthorised as exc:
-                    what, became = exc.what, self._refused_to_end(place, held.token)
-                    break
-                else:
-                    became = LogoutResult.CLOSED
-                    break
-            if places and gone == len(places):
-                became = LogoutResult.CLOSED
-        except BmcNotAuthorised as exc:
-            what, became = exc.what, LogoutResult.UNKNOWN
-        except BmcError as exc:
-            what = exc.what
-        finally:
-            self.account.has_ended(held if became is LogoutResult.LEFT else None, closed=became is LogoutResult.CLOSED)
-        if became is not LogoutResult.CLOSED:
-            unless = ', unless it has ended by itself' if became is LogoutResult.UNKNOWN else ''
-            LOG.info('%s: a session was not closed, and may be left%s: %s', self.connector.label, unless, what)
-        return became
-
-    def _refused_to_end(self, place: str, token: str) -> LogoutResult:
-        """What is known of a session whose DELETE was refused for its token.
-
-        A GET of its URI with the same token decides, then one with Basic authentication where that is allowed.
-        """
-        is_good = self._stands(place, {'X-Auth-Token': token})
-        if is_good is False:
-            return LogoutResult.CLOSED
-        became = LogoutResult.LEFT if is_good else LogoutResult.UNKNOWN
-        if self.basic is None or self.account.basic_refused:
-            return became
-        basic = {'Authorization': self.basic}
-        if not is_good:  # another session may have this URI by now: read it, but do not close it
-            return LogoutResult.CLOSED if self._stands(place, basic) is False else became
-        try:
-            self.connector.send('DELETE', place, headers=basic, anonymous=True)
-        except BmcNotAuthorised:
-            self.account.basic_refused = True
-        except BmcError as exc:
-            LOG.info('%s', exc)
-        else:
-            return LogoutResult.CLOSED
-        return became
-
-    def _stands(self, place: str, headers: Mapping[str, str]) -> bool | None:
-        """Whether a session exists at a URI; None: the BMC does not say."""
-        try:
-            self.connector.send('GET', place, headers=headers, anonymous=True)
-        except BmcRefused as exc:
-            return False if exc.gone else None
-        except BmcNotAuthorised:
-            if 'Authorization' in headers:
-                self.account.basic_refused = True
-            return None
-        except BmcError:
-            return None
-        return True
-
-    def _delete(self, place: str, token: str) -> None:
-        """Delete a session. Repeated once if the connection breaks at once or the BMC is busy, as DELETE is idempotent.
-
-        :raises BmcError: the session was not closed, or that is unknown.
-        """
-        began = time.monotonic()
-        try:
-            self.connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
-        except (BmcUnreachable, BmcBusy) as exc:
-            if time.monotonic() - began > _AT_ONCE:
-                raise
-            if isinstance(exc, BmcBusy):
-                wait.sleep(_LINGER_BEAT)
-            self.connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
-
-    def _only_one(self, held: HeldSession) -> tuple[str, ...]:
-        """The URI of the only session that the BMC lists for this token: then it is this session.
-
-        :raises BmcError: the session collection could not be read.
-        """
-        answer = self.connector.send('GET', self.collection, headers={'X-Auth-Token': held.token}, anonymous=True)
-        body: object = None
-        with contextlib.suppress(ValueError, RecursionError):
-            body = json.loads(answer.content or b'null')
-        members = body.get('Members') if isinstance(body, dict) else None
-        if not isinstance(members, list) or len(members) != 1:
-            return ()
-        uri = members[0].get('@odata.id') if isinstance(members[0], dict) else None
-        place = session_place(uri, self.collection, self.connector.path) if isinstance(uri, str) else None
-        return () if place is None else (place,)
 
 
 class Login(sushy.auth.AuthBase):
@@ -458,7 +267,7 @@ class Login(sushy.auth.AuthBase):
                 continue
             if not account.lingers or account.holds_another(self):
                 raise refused
-            wait.sleep(_LINGER_BEAT)
+            wait.sleep(LINGER_BEAT)
 
     def _asked_for(self, uri: str) -> HeldSession:
         connector = self._connector
@@ -532,59 +341,3 @@ class Login(sushy.auth.AuthBase):
             held, self._held = self._held, None
         if held is not None:
             self._logout().end(held)
-
-
-def session_places(answer: Answered, collection: str, resolve: Resolve) -> tuple[str, ...]:
-    """URIs at which the session may be deleted, the likeliest first; empty when the BMC does not name one.
-
-    Location comes first, then the body's ``@odata.id``, then its ``Id`` below the collection.
-
-    :param collection: URI of the session collection. ``resolve``: makes a link a path on this BMC.
-    """
-    named: list[object] = [answer.headers.get('Location')]
-    with contextlib.suppress(ValueError, RecursionError):
-        body = json.loads(answer.content or b'null')
-        if isinstance(body, dict):
-            named += [body.get('@odata.id'), f'{collection}/{body["Id"]}' if isinstance(body.get('Id'), str) else None]
-    for uri in named:
-        place = session_place(uri, collection, resolve) if isinstance(uri, str) and uri.strip() else None
-        if place is not None:
-            return tuple(dict.fromkeys((place.rstrip('/'), place)))
-    return ()
-
-
-def session_place(uri: str, collection: str, resolve: Resolve) -> str | None:
-    """A session's URI as a path on this BMC, None when it is not the URI of a session.
-
-    A URI of another authority (BMCs behind NAT write their own) counts by its path, if that is below the collection.
-    One that begins with ``redfish/v1/`` lacks its first slash (DMTF/python-redfish-library#57).
-    """
-    for base in ('/', collection, f'{collection}/'):  # RFC 3986 resolves "7" beside the collection; BMCs mean below it
-        try:
-            path = resolve(uri, base)
-        except BmcAnswerInvalid:
-            break
-        named = base != '/' and _is_session(path, path.rstrip('/').rpartition('/')[0], named='sessions')
-        if named or _is_session(path, collection):
-            return path
-    try:
-        path = urlsplit(uri.strip()[:MAX_PLACE]).path
-    except ValueError:
-        return None
-    return path if _is_session(path, collection) else None
-
-
-def _is_session(path: str, collection: str, named: str | None = None) -> bool:
-    """Whether a path is that of one session of a collection.
-
-    :param named: required last segment of the collection, in any letter case.
-    """
-    if named is not None and collection.rpartition('/')[2].casefold() != named:
-        return False
-    below = path.removeprefix(f'{collection}/')
-    return below != path and _SEGMENT.fullmatch(below) is not None and not _UNCLEAR.search(path)
-
-
-def basic_authorization(username: str, password: str) -> str:
-    """The value of the Authorization header. Source: RFC 7617, section 2; UTF-8 as in section 2.1."""
-    return 'Basic ' + base64.b64encode(f'{username}:{password}'.encode()).decode()

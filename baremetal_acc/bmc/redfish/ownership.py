@@ -15,12 +15,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from baremetal_acc.bmc.device_ids import Devices
+from baremetal_acc.bmc.redfish.collection_members import link_of as member_link
+from baremetal_acc.bmc.redfish.collection_members import members
 from baremetal_acc.bmc.redfish.device import Device, is_dpu, link_of, links_of
-from baremetal_acc.bmc.redfish.discovery import ROOT, Discovery, within
+from baremetal_acc.bmc.redfish.discovered_tree import within
+from baremetal_acc.bmc.redfish.discovery import ROOT, Discovery
 from baremetal_acc.bmc.redfish.firmware import Items
 from baremetal_acc.bmc.redfish.parse import ResourceView, last
-from baremetal_acc.bmc.redfish.reader import RedfishReader, members
-from baremetal_acc.bmc.redfish.reader import link_of as member_link
+from baremetal_acc.bmc.redfish.reader import RedfishReader
 from baremetal_acc.bmc.redfish.system import resettable
 from baremetal_acc.errors import is_not_found
 from baremetal_acc.model.inventory import Gap

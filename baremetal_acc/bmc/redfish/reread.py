@@ -8,7 +8,8 @@ No ETag is sent: on real BMCs many resources share one ETag, so that 304 would p
 
 from collections.abc import Iterable, Mapping
 
-from baremetal_acc.bmc.redfish.reader import Found, RedfishReader
+from baremetal_acc.bmc.redfish.reader import RedfishReader
+from baremetal_acc.bmc.redfish.resource_table import Found
 
 WORTH = 2
 """Number of members of one collection from which one ``$expand`` saves requests."""

@@ -17,7 +17,7 @@ from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.quirks import STANDBY_RESETS
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.parse import ResourceView
-from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.bmc.redfish.system import offered
 from baremetal_acc.bmc.redfish.task import said_against
 from baremetal_acc.errors import BmcUnreachable, BmcUnsupported

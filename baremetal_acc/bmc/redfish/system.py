@@ -13,7 +13,7 @@ from baremetal_acc.bmc.driver import Document
 from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.parse import ResourceView, power_state
-from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.bmc.redfish.task import said_against
 from baremetal_acc.errors import BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import HostReading, Objection, PowerState

@@ -16,10 +16,11 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.quirks import RESTART_MESSAGES, RESTART_NAMES, RESTART_WORDS
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
 from baremetal_acc.bmc.redfish.extended_info import objection, said, short
 from baremetal_acc.bmc.redfish.parse import ResourceView
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnsupported
 from baremetal_acc.model.inventory import Complaint, Objection, TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 
 from baremetal_acc.bmc.driver import ImageServer, Upload
 from baremetal_acc.bmc.redfish import http_push, start_update, task
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.extended_info import short
 from baremetal_acc.bmc.redfish.image_server import Fetched
 from baremetal_acc.bmc.redfish.parse import ResourceView
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
 from baremetal_acc.bmc.redfish.update_parameters import FORCE, ON_START, apply_time, named, refuses_force, targets
 from baremetal_acc.bmc.redfish.upload_body import Multipart
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from baremetal_acc.bmc.driver import Accepted, Document, JsonObject
 from baremetal_acc.bmc.redfish import task
-from baremetal_acc.bmc.redfish.client import Connector, RedfishAnswer
+from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.connection_errors import HttpRefused
-from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
+from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.errors import BmcConflict, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Objection, TaskState
 from baremetal_acc.model.ref import BmcName, Ref

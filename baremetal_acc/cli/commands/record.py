@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish import mockup
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
-from baremetal_acc.bmc.redfish.scrub import Own, Scrubber
+from baremetal_acc.bmc.redfish.own_credentials import Own
+from baremetal_acc.bmc.redfish.scrub import Scrubber
 from baremetal_acc.bmc.registry import PROTOCOLS
 from baremetal_acc.cli import session
 from baremetal_acc.cli.exits import Exit

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.redfish.reader import _Ambiguous, _decoded
+from baremetal_acc.bmc.redfish.resource_document import _Ambiguous, _decoded
 
 NAMES = st.sampled_from(['a', 'b', '"', '\\', 'ä', '\u2028', 'Id'])
 TEXTS = st.text(st.sampled_from('ab"\\\n\u00e9\U0001f600/'), max_size=4)

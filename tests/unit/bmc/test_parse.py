@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish.extended_info import objection, said, short
-from baremetal_acc.bmc.redfish.parse import ResourceView, class_code, pci_id, pci_ids, uuid_of, version_of
+from baremetal_acc.bmc.redfish.parse import ResourceView, uuid_of, version_of
+from baremetal_acc.bmc.redfish.pcie_function import class_code, pci_id, pci_ids
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.uri import normal

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.redfish.scrub import DEEPEST, LONGEST_TEXT, SECRET, Own, Scrubber, _trie
+from baremetal_acc.bmc.redfish.own_credentials import SECRET, Own
+from baremetal_acc.bmc.redfish.scrub import LONGEST_TEXT, Scrubber
+from baremetal_acc.bmc.redfish.scrub_patterns import trie_pattern
+from baremetal_acc.bmc.redfish.scrubbed_kinds import DEEPEST
 
 KEY = b'a key of these tests'
 
@@ -290,7 +293,7 @@ def test_no_learned_serial_number_survives(values, glue):
 @given(st.lists(st.text('ab1.-', min_size=1, max_size=6), min_size=1, max_size=15))
 def test_the_pattern_of_many_values_finds_each_of_them(values):
     """The longest that fits, and nothing else."""
-    pattern = re.compile(_trie(values))
+    pattern = re.compile(trie_pattern(values))
     for value in values:
         assert pattern.fullmatch(value)
     assert not pattern.fullmatch('c')

@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish.discovery import DiscoveredTree
+from baremetal_acc.bmc.redfish.discovered_tree import DiscoveredTree
 from baremetal_acc.bmc.redfish.firmware import assign
 from baremetal_acc.bmc.redfish.identify import attributed, identify, identities
 from baremetal_acc.bmc.redfish.parse import Gaps, ResourceView
