@@ -4,8 +4,8 @@
 
 The names are those of DSP0267. Table numbers are those of DSP0267 1.3.0: 3 the package header, 4 a firmware device ID record, 5
 a downstream device ID record, 6 the information of a component image and 7 descriptors, as openbmc/libpldm cites them; 32
-classifications and 33 string types, as chipsalliance/caliptra-mcu-sw does. The bytes are read and written by
-:mod:`baremetal_acc.images.pldm_package`.
+classifications and 33 string types, as chipsalliance/caliptra-mcu-sw does. The bytes are parsed by
+:mod:`baremetal_acc.images.pldm_package` and written by :mod:`baremetal_acc.images.pldm_encoding`.
 
 Nothing in a package is trusted: its origin and its integrity are shown by the digest and the signature of the catalogue.
 """

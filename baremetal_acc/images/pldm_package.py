@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write PLDM firmware update packages, DSP0267 1.0 to 1.3.
+"""Parse PLDM firmware update packages, DSP0267 1.0 to 1.3.
 
 All numbers have their low byte first, identifiers their high byte. A package is::
 
@@ -82,9 +82,6 @@ def begins_as_one(begin: bytes) -> bool:
     return begin[:IDENTIFIER_BYTES] in _BY_IDENTIFIER
 
 
-# ----------------------------------------------------------------------------------------------------------------- parsing
-
-
 def parse(content: bytes | BinaryIO, name: str) -> PldmPackage:
     """Parse a package, and check its checksums and that every image is within the file.
 
@@ -95,7 +92,7 @@ def parse(content: bytes | BinaryIO, name: str) -> PldmPackage:
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
     size = stream.seek(0, io.SEEK_END)
     stream.seek(0)
-    begin = _Reader(_read(stream, _FIXED), name)
+    begin = FieldReader(_read(stream, _FIXED), name)
     identifier = begin.take(IDENTIFIER_BYTES, 'PackageHeaderIdentifier')
     revision = _BY_IDENTIFIER.get(identifier)
     if revision is None:
@@ -105,28 +102,28 @@ def parse(content: bytes | BinaryIO, name: str) -> PldmPackage:
     if number != revision.number:
         expected = f'{revision.number}, which goes with the identifier of DSP0267 {revision.version},'
         raise begin.wrong('PackageHeaderFormatRevision', str(number), expected, back=1)
-    header_size = begin.u16('PackageHeaderSize')
+    header_bytes = begin.u16('PackageHeaderSize')
     sums = _CHECKSUM * (2 if revision.has_manifests else 1)
     least = _FIXED + _LEAST_AREAS + revision.has_downstream_devices + sums
-    if header_size < least:
-        raise begin.wrong('PackageHeaderSize', str(header_size), f'at least {least}', back=2)
-    if header_size > size:
+    if header_bytes < least:
+        raise begin.wrong('PackageHeaderSize', str(header_bytes), f'at least {least}', back=2)
+    if header_bytes > size:
         expected = f'no more than the {size} bytes that the package has'
-        raise begin.wrong('PackageHeaderSize', str(header_size), expected, back=2)
+        raise begin.wrong('PackageHeaderSize', str(header_bytes), expected, back=2)
     stream.seek(0)
-    header = _read(stream, header_size)
-    _check_header_sum(header, header_size - sums, name)
-    reader = _Reader(header[: header_size - sums], name)
-    package = _package(reader, revision, range(header_size, size))
+    header = _read(stream, header_bytes)
+    _check_header_sum(header, header_bytes - sums, name)
+    reader = FieldReader(header[: header_bytes - sums], name)
+    package = _package(reader, revision, range(header_bytes, size))
     if reader.left:
-        found, expected = f'{header_size}', f'{header_size - reader.left}, where the last field ends,'
+        found, expected = f'{header_bytes}', f'{header_bytes - reader.left}, where the last field ends,'
         raise reader.wrong('PackageHeaderSize', found, expected, back=reader.done - 17)
     if revision.has_manifests:
         _check_payload_sum(header, stream, package.images_end, name)
     return package
 
 
-class _Reader:
+class FieldReader:
     """Reads fields, one after the other.
 
     :param within: prefix of the field names, for messages: ``FirmwareDeviceIDRecords[2].``.
@@ -180,14 +177,14 @@ class _Reader:
         """Read a number of four bytes."""
         return int.from_bytes(self.take(4, field), 'little')
 
-    def part(self, length: int, field: str, within: str) -> '_Reader':
+    def part(self, length: int, field: str, within: str) -> 'FieldReader':
         """Return a reader of the next bytes.
 
         :raises PackageMalformed: there are fewer.
         """
         if length > self.left:
             raise self.wrong(field, f'{self.left} bytes are left', f'{length} bytes')
-        found = _Reader(self._data, self._name, at=self._at, end=self._at + length, within=f'{self._within}{within}')
+        found = FieldReader(self._data, self._name, at=self._at, end=self._at + length, within=f'{self._within}{within}')
         self._at += length
         return found
 
@@ -209,7 +206,7 @@ class _Reader:
         return found
 
 
-def _package(reader: _Reader, revision: Revision, payload: range) -> PldmPackage:
+def _package(reader: FieldReader, revision: Revision, payload: range) -> PldmPackage:
     """Parse everything before the checksums.
 
     :param payload: where images may be.
@@ -246,7 +243,7 @@ def _package(reader: _Reader, revision: Revision, payload: range) -> PldmPackage
     )
 
 
-def _release_time(reader: _Reader) -> ReleaseTime | None:
+def _release_time(reader: FieldReader) -> ReleaseTime | None:
     """Parse a timestamp104: offset from UTC in minutes, microsecond, second, minute, hour, day, month, year, resolution."""
     field = 'PackageReleaseDateTime'
     raw = reader.take(13, field)
@@ -273,7 +270,7 @@ class _Bitmaps:
         self._length = length
         self._highest: list[tuple[int, PackageMalformed]] = []
 
-    def read(self, reader: _Reader) -> frozenset[int]:
+    def read(self, reader: FieldReader) -> frozenset[int]:
         """Read a bitmap, and return the positions of its components; the first is 0."""
         field = 'ApplicableComponents'
         raw = reader.take(self._length, field)
@@ -293,7 +290,7 @@ class _Bitmaps:
                 raise told
 
 
-def _device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DeviceRecord:
+def _device(reader: FieldReader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DeviceRecord:
     """Parse a firmware device ID record."""
     record, count = _record(reader, f'FirmwareDeviceIDRecords[{number}].')
     options = DeviceUpdateOption(record.u32('DeviceUpdateOptionFlags'))
@@ -315,7 +312,7 @@ def _device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int)
     return found
 
 
-def _downstream_device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DownstreamRecord:
+def _downstream_device(reader: FieldReader, revision: Revision, bitmaps: _Bitmaps, number: int) -> DownstreamRecord:
     """Parse a downstream device ID record."""
     record, count = _record(reader, f'DownstreamDeviceIDRecords[{number}].')
     options = DownstreamUpdateOption(record.u32('DownstreamDeviceUpdateOptionFlags'))
@@ -340,7 +337,7 @@ def _downstream_device(reader: _Reader, revision: Revision, bitmaps: _Bitmaps, n
     return found
 
 
-def _record(reader: _Reader, within: str) -> tuple[_Reader, int]:
+def _record(reader: FieldReader, within: str) -> tuple[FieldReader, int]:
     """Return a reader of the rest of a record of either kind, and its number of descriptors."""
     length = reader.u16(f'{within}RecordLength')
     if length < 3:
@@ -352,13 +349,13 @@ def _record(reader: _Reader, within: str) -> tuple[_Reader, int]:
     return record, count
 
 
-def _ended(record: _Reader) -> None:
+def _ended(record: FieldReader) -> None:
     if record.left:
         found, expected = f'{record.done + record.left + 2}', f'{record.done + 2}, where its last field ends,'
         raise record.wrong('RecordLength', found, expected, back=record.done + 2)
 
 
-def _descriptor(record: _Reader, position: int) -> AnyDescriptor:
+def _descriptor(record: FieldReader, position: int) -> AnyDescriptor:
     """Parse type, length and data of a descriptor; the data of a vendor-defined one begins with a title."""
     within = f'RecordDescriptors[{position}].'
     number = record.u16(f'{within}DescriptorType')
@@ -380,7 +377,7 @@ def _descriptor(record: _Reader, position: int) -> AnyDescriptor:
     return Descriptor(type=known, data=data.take(length, 'DescriptorData'))
 
 
-def _component(reader: _Reader, revision: Revision, payload: range, number: int) -> PackageComponent:
+def _component(reader: FieldReader, revision: Revision, payload: range, number: int) -> PackageComponent:
     """Parse the information of a component image, which is in the payload. Two components may have the same image."""
     within = f'ComponentImageInformation[{number}].'
     classification = reader.u16(f'{within}ComponentClassification')
@@ -476,9 +473,6 @@ def _read(stream: BinaryIO, length: int) -> bytes:
 def _shorter(stream: BinaryIO, name: str) -> PackageMalformed:
     found = 'the package has become shorter since it was opened'
     return PackageMalformed(image=name, field='the payload', offset=stream.tell(), found=found, expected='its end')
-
-
-# ---------------------------------------------------------------------------------------------------------------- encoding
 
 
 def header_size(package: PldmPackage) -> int:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plans, actions, verdicts and jobs: what is to be done to a target, the progress of each action, and the outcome."""
+"""A job: a plan under execution as it is stored between turns, and the outcome of a turn."""
 
 from dataclasses import dataclass, field, replace
 from dataclasses import field as of_dataclass
@@ -23,9 +23,6 @@ from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
 """Format version of a stored job. A job of another format is not resumed."""
-
-
-# ---------------------------------------------------------------------------------------------------------------- actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +240,6 @@ def stage(action: Action) -> Stage:
             return Stage.PUBLISH
 
 
-# ------------------------------------------------------------------------------------------------------------------- plan
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The actions and refusals for a target. The plan that is printed is the plan that is executed.
@@ -258,9 +252,6 @@ class Plan:
     parallel: tuple[tuple[BmcName, int], ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[Note, ...] = ()
-
-
-# ---------------------------------------------------------------------------------------------------------------- verdict
 
 
 class Met(StrEnum):
@@ -311,9 +302,6 @@ class Verdict:
     def unmet(self) -> tuple[Finding, ...]:
         """The demands that do not hold."""
         return tuple(f for f in self.findings if f.met is not Met.YES)
-
-
-# -------------------------------------------------------------------------------------------------------------------- job
 
 
 class ItemState(StrEnum):

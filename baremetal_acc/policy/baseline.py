@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parse ``baseline.toml`` and evaluate its rules: what the operator demands of one device of one node."""
+"""Parse ``baseline.toml``, and name the line of each key that is wrong."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -47,12 +47,12 @@ def _status_is_ignored() -> None:
         return answer
 
     PlacementClient.request = blind  # type: ignore[method-assign]
-    read = publish.Publisher._read
+    read = publish.ProviderCache.read
 
-    def believed(self: publish.Publisher, root: str, known: frozenset[str]) -> Any:
-        return self._remembered(root) or read(self, root, known)
+    def believed(self: publish.ProviderCache, root: str, known: frozenset[str]) -> Any:
+        return self.cached(root) or read(self, root, known)
 
-    publish.Publisher._read = believed  # type: ignore[method-assign]
+    publish.ProviderCache.read = believed  # type: ignore[method-assign]
 
 
 def _other_claims_are_dropped() -> None:

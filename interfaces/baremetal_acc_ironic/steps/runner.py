@@ -89,9 +89,6 @@ class StepFailed(AccError):
     """Why a step failed, in one text that names the node and the step."""
 
 
-# ----------------------------------------------------------------------------------------------------------- in the step
-
-
 def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
     """Begin a step that writes: plan, store the job, and wait.
 
@@ -331,6 +328,7 @@ def _hold(task: Any, flow: Flow) -> bool:
 
 
 def _job(task: Any, step: Step, made: Plan, state: NodeState, flow: Flow) -> Job:
+    """Return the job of a plan, bound to the step and to the addresses of the node's BMCs."""
     job = begin(
         made,
         identity=uuidutils.generate_uuid(),
@@ -398,10 +396,8 @@ def _identity(node: Any, name: str, flow: Flow) -> str:
 
 
 def _name(job: Job) -> str:
+    """Return the name of the step or verb that began a job."""
     return job.step.split('#', 1)[0]
-
-
-# -------------------------------------------------------------------------------------------------------- in the periodic
 
 
 def turn(task: Any) -> None:
@@ -590,7 +586,8 @@ def _end(
 ) -> None:
     """Store what a job proved and what was read, then resume or fail the flow.
 
-    :raises StepFailed: as :func:`_turn`.
+    :param resume: the flow waits.
+    :raises StepFailed: the job failed, and the flow does not wait.
     """
     node_state.held(task.node)
     state = replace(state, undos=job.undos, custody=job.custody)
@@ -663,6 +660,11 @@ def _go_back(task: Any, state: NodeState, job: Job, step: Step, reasons: Iterabl
 
 
 def _say(task: Any, job: Job, *, resume: bool) -> None:
+    """Resume or fail the flow of a job that has ended and is stored so.
+
+    :param resume: the flow waits.
+    :raises StepFailed: the job failed, and the flow does not wait.
+    """
     if job.reasons and not resume:
         raise StepFailed(job.reasons[0])
     node_state.held(task.node)
