@@ -28,8 +28,8 @@ from baremetal_acc.locks import registry as find_locks
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.planning.retry_limits import RetryLimits
-from baremetal_acc.policy import baseline
-from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.policy import baseline, baseline_rules
+from baremetal_acc.policy.baseline_rules import Baseline
 from baremetal_acc.scheduling.schedulable import unknown
 
 
@@ -68,7 +68,7 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or is older than one that was used before.
     """
     if not rules and not settings.baseline.exists():
-        return Documents(baseline=baseline.Baseline(rules=()), catalogue=(), folders=())
+        return Documents(baseline=baseline_rules.Baseline(rules=()), catalogue=(), folders=())
     text = _text(settings.baseline, _named(settings, 'baseline', arguments=arguments))
     read = baseline.parse(text, str(settings.baseline), now=datetime.now(UTC))
     if not images:

@@ -30,13 +30,15 @@ from baremetal_acc.model.certificate import (
 )
 from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength, weakest
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flow, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning import lock_evidence
 from baremetal_acc.planning.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
-from baremetal_acc.policy.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import HOST_PATHS, Demands, demands
 
 FRESH = timedelta(minutes=15)
 """Maximum age of the inventory that a certificate is made from. The slowest permitted read takes 5 minutes

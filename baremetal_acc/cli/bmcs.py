@@ -27,7 +27,7 @@ from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.document import did_you_mean
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.model.uri import may_be_one_system
-from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
 
 FORMAT = 1
 

@@ -28,28 +28,15 @@ from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.images.store import holding
+from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import (
-    Action,
-    Done,
-    Engage,
-    Finding,
-    Flash,
-    Flow,
-    ItemState,
-    Job,
-    Outcome,
-    Plan,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Verdict,
-    Wait,
-)
+from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning import quarantine, quarantine_writes, setting_changes
 from baremetal_acc.planning.job_transitions import begin

@@ -19,29 +19,20 @@ from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, Im
 from baremetal_acc.execution import Target, Tools, custody_feed, lifecycle
 from baremetal_acc.execution.observation import Bmcs
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, UploadWay
-from baremetal_acc.model.job import (
-    CheckImage,
-    Engage,
-    Finding,
-    Flash,
-    Job,
-    Met,
-    Plan,
-    Program,
-    Publish,
-    Release,
-    Verdict,
-)
+from baremetal_acc.model.job import Job
 from baremetal_acc.model.note import FoundOpen, Note, NothingToDo, QuarantinedSince, WaitsForUpdate
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.refusal import ImageUnusable, Refusal
 from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning import (
     custody,
     custody_rules,
@@ -54,7 +45,8 @@ from baremetal_acc.planning import (
 )
 from baremetal_acc.planning.plan import Part
 from baremetal_acc.planning.verify import note_unseen_firmware
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, Measure, Rule, demands
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Measure, Rule
+from baremetal_acc.policy.device_demands import demands
 
 LOG = logging.getLogger(__name__)
 

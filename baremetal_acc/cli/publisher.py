@@ -14,9 +14,9 @@ from baremetal_acc.cli.output import text
 from baremetal_acc.config.settings import ServiceSettings
 from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import Call, ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.slow_answers import SlowAnswers

@@ -27,7 +27,7 @@ from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import AccError, DocumentError, UsageError
 from baremetal_acc.execution import Target, Tools
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.policy.baseline import Baseline, Exposure
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure
 
 CONFIG_FILE = Path('/etc/baremetal_acc/baremetal_acc.conf')
 

@@ -21,7 +21,7 @@ from baremetal_acc.config.options import (
     register_demand,
 )
 from baremetal_acc.model.image import SignatureDemand
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,11 @@ from baremetal_acc.execution.progress_probe import cancel_tasks, of_asked_bmcs, 
 from baremetal_acc.execution.retry_policy import blind
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.execution.target_identity import bound, origin
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, Stage
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
+from baremetal_acc.model.job import Job, Outcome, Wait
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.login_refusal import Right
 from baremetal_acc.planning import activation, interference, login_backoff, rollback, setting_changes, succession
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.due_actions import DueActions, waits_for_lock

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from baremetal_acc.errors import BmcBusy
 from baremetal_acc.execution.context import Tools, image_of
 from baremetal_acc.execution.observation import Bmcs
+from baremetal_acc.model.action import CheckImage
 from baremetal_acc.model.inventory import UpdateActivity
-from baremetal_acc.model.job import CheckImage
 
 
 def check_image(action: CheckImage, tools: Tools, bmcs: Bmcs) -> None:

@@ -13,14 +13,15 @@ from baremetal_acc.locks.mechanism import Mechanism
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.image_selection import another
 from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.waivers import Blockable
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc.scheduling.schedulable import Place, Supply
 
 

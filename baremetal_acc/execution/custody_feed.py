@@ -12,23 +12,15 @@ from datetime import datetime
 from baremetal_acc.execution.context import Target, Tools
 from baremetal_acc.execution.host_polling import HostPoll
 from baremetal_acc.execution.progress_probe import stuck_tasks
+from baremetal_acc.model.action import Flash, Program, Release, Reset, ResetPurpose
 from baremetal_acc.model.custody import BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import (
-    Flash,
-    Item,
-    ItemState,
-    Job,
-    Plan,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Verdict,
-    WriteEvidence,
-)
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState, WriteEvidence
 from baremetal_acc.model.lock import Engagement, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import custody, custody_intervals, custody_readings, custody_rules, interference, updates
 from baremetal_acc.planning.image_selection import same_version
 

@@ -11,7 +11,8 @@ from baremetal_acc.execution.firmware_update import go_on, write
 from baremetal_acc.execution.locking import engage, release
 from baremetal_acc.execution.power import reset
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.job import CheckImage, Engage, Flash, Job, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.job import Job
 from baremetal_acc.planning.due_actions import DueActions
 
 

@@ -15,31 +15,16 @@ from baremetal_acc.execution.observation import check, sessions, unprotected
 from baremetal_acc.execution.power import held, off_again
 from baremetal_acc.execution.progress_probe import read_tasks
 from baremetal_acc.execution.step_context import StepContext
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
-from baremetal_acc.model.job import (
-    Done,
-    Engage,
-    Failed,
-    Finding,
-    Flash,
-    Flow,
-    InterferenceKind,
-    Item,
-    ItemState,
-    Job,
-    Outcome,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Stage,
-    Verdict,
-    stage,
-)
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import CUSTODY, SubjectKind
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning import bundle_parts, interference, rollback, setting_changes, succession, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.followed_tasks import followed, to_follow

@@ -20,17 +20,19 @@ from baremetal_acc.execution.context import Tools, image_of
 from baremetal_acc.execution.power import host_runs, host_woke
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Upload, UploadProgress
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, TaskReading
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState, WriteEvidence
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import interference, known_later, succession
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.host_interference import host_may_program
 from baremetal_acc.planning.image_selection import same_version, unfit
 from baremetal_acc.planning.job_items import ended, sharing_upload
-from baremetal_acc.policy.baseline import demands
+from baremetal_acc.policy.device_demands import demands
 
 LOG = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Job, Plan
+from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, LockState, LockUndoRecord, Way, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import custody_rules, interference, lock_evidence, quarantine, waivers

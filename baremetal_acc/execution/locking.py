@@ -14,8 +14,10 @@ from baremetal_acc.execution.power import host_runs
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.locks.mechanism import Mechanism, StatefulMechanism
+from baremetal_acc.model.action import Engage, Release
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Engage, ItemState, Job, Release
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import (
     Engagement,
     LockReading,

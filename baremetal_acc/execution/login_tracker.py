@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from baremetal_acc.bmc.driver import BmcAddress, Connection
 from baremetal_acc.errors import BmcLockedOut, BmcNotAuthorised
-from baremetal_acc.model.job import LoginRefusal, Right
+from baremetal_acc.model.login_refusal import LoginRefusal, Right
 from baremetal_acc.planning import login_backoff
 from baremetal_acc.planning.login_backoff import Kind
 

@@ -17,16 +17,18 @@ from baremetal_acc.execution.write_gate import GatedConnection, limit_of
 from baremetal_acc.locks.mechanism import Leading, Mechanism
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory, TaskState
-from baremetal_acc.model.job import Finding, Flow, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning import lock_evidence
 from baremetal_acc.planning.merge import merge, unmerged
 from baremetal_acc.planning.target_limit import TargetLimit, written_places
 from baremetal_acc.planning.verify import verify
-from baremetal_acc.policy.baseline import Measure, demands
+from baremetal_acc.policy.baseline_rules import Measure
+from baremetal_acc.policy.device_demands import demands
 
 NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
 """Why devices are not asked to sign. A reading with this reason is unknown, and never good."""

@@ -18,8 +18,10 @@ from baremetal_acc.execution.observation import Bmcs, check, observe, unprotecte
 from baremetal_acc.execution.progress_probe import awaiting_tasks, not_ours, stuck_tasks
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
+from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.inventory import Inventory, Objection, PowerState, UpdateActivity
-from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.subject import SubjectKind
@@ -43,7 +45,7 @@ _LEADS_TO: dict[PowerState, frozenset[PowerState]] = {
 _ASKS_ONCE_MORE = 2
 """The BMC has rejected the reset with a server error, and the reset has had its time to show that it came.
 
-A value of :attr:`~baremetal_acc.model.job.Item.rejected`: the reset is requested once more then.
+A value of :attr:`~baremetal_acc.model.job_item.Item.rejected`: the reset is requested once more then.
 """
 
 _TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'

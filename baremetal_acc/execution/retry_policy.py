@@ -21,20 +21,9 @@ from baremetal_acc.errors import (
     InventoryInUse,
 )
 from baremetal_acc.execution.context import Tools
-from baremetal_acc.model.job import (
-    Action,
-    CheckImage,
-    Engage,
-    Flash,
-    Item,
-    ItemState,
-    Job,
-    Outcome,
-    Program,
-    Reset,
-    ResetPurpose,
-    Wait,
-)
+from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Reset, ResetPurpose
+from baremetal_acc.model.job import Job, Outcome, Wait
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.due_actions import DueActions
 from baremetal_acc.planning.job_items import ended, with_item

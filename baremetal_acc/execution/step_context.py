@@ -11,7 +11,8 @@ from baremetal_acc.execution.context import Target, Tools
 from baremetal_acc.execution.observation import Bmcs
 from baremetal_acc.execution.retry_policy import not_performed
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Item, ItemState, Job
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.planning.job_items import ended, with_item
 
 

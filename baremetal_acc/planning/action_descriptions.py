@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describe actions, and what BMCs report against them, in a few words for logs and errors."""
 
-from baremetal_acc.model.inventory import Complaint
-from baremetal_acc.model.job import (
+from baremetal_acc.model.action import (
     Action,
     CheckImage,
     Engage,
     Flash,
-    Item,
     Program,
     Publish,
     Release,
@@ -16,6 +14,8 @@ from baremetal_acc.model.job import (
     ResetPurpose,
     Withdraw,
 )
+from baremetal_acc.model.inventory import Complaint
+from baremetal_acc.model.job_item import Item
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.planning import activation
 

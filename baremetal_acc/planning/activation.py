@@ -9,8 +9,10 @@ Firmware that takes effect only when the power cord is pulled cannot be activate
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from baremetal_acc.model.action import Flash, Reset, ResetPurpose
 from baremetal_acc.model.inventory import BmcFacts, PowerState
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.refusal import ComesOnByItself, NoStandbyCycle, PowerUnknownBeforeCycle

@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from baremetal_acc.model.action import Action, Program
 from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, FunctionAssignment, Place
-from baremetal_acc.model.job import Action, ItemState, Job, Plan, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import Refusal
 

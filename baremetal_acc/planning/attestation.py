@@ -22,12 +22,13 @@ from baremetal_acc.model.finding import (
 )
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ReferenceValue
-from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import Compared, Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.subject import MEASUREMENTS, Subject, SubjectKind
+from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning.image_selection import meant_for, same_version
-from baremetal_acc.policy.baseline import Demands, Measure
+from baremetal_acc.policy.baseline_rules import Measure
+from baremetal_acc.policy.device_demands import Demands
 
 
 def findings(

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, PartReading
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState, PartReading
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import bundles
 from baremetal_acc.planning.image_selection import identified, same_version

@@ -14,7 +14,8 @@ from baremetal_acc.model.inventory import BmcFacts, Inventory, PowerState
 from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.planning import lock_evidence
-from baremetal_acc.policy.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import HOST_PATHS, Demands, demands
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 

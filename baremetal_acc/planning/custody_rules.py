@@ -10,18 +10,21 @@ from datetime import datetime
 from typing import assert_never
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.custody import CardCustody, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.finding import ChainOfCustody
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
 from baremetal_acc.model.note import Note, WrittenForCustody
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import CUSTODY
+from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning import attestation
 from baremetal_acc.planning.custody import begun, holds
 from baremetal_acc.planning.verify import components_wanted, slots_wanted
-from baremetal_acc.policy.baseline import Baseline, Demands, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import Demands, demands
 
 
 def in_doubt(

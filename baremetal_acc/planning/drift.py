@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
+from baremetal_acc.model.action import Action, Engage, Flash, Program, Release
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.inventory_change import (
@@ -28,7 +29,6 @@ from baremetal_acc.model.inventory_change import (
     Value,
     WasHidden,
 )
-from baremetal_acc.model.job import Action, Engage, Flash, Program, Release
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.subject import Subject, SubjectKind, firmware, function

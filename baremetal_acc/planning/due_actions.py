@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from baremetal_acc.model.job import Engage, Flash, Item, ItemState, Job, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.job_items import has_purpose, sharing_upload, unfinished_writes
 from baremetal_acc.planning.job_readings import Sight

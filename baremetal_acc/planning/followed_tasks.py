@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.model.inventory import TaskReading, TaskState
-from baremetal_acc.model.job import Item, ItemState, Job
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning.job_items import ended, with_item
 

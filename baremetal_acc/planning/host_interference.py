@@ -9,11 +9,12 @@ slot is programmed, because nobody can see out of band whether a function is in 
 """
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Program, Reset, ResetPurpose
 from baremetal_acc.model.inventory import BmcFacts, PowerState
-from baremetal_acc.model.job import Flow, Job, Program, Reset, ResetPurpose
+from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.lock import LockState, Scope, WritablePart, WritePath
 from baremetal_acc.planning.lock_evidence import coverage
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 
 
 def host_may_program(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.finding import CardLeftOut
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.policy.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, Rule, demands
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts, Rule
+from baremetal_acc.policy.device_demands import Demands, demands
 
 _KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor')
 """The keys of a rule that protect a card, or say what it has to run."""

@@ -13,9 +13,9 @@ from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
 from baremetal_acc.model.accelerator import Accelerator, Function, ReconfigurationSlot
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Fit, Image, ImageKind
-from baremetal_acc.model.job import Flash, Program
 
 _PADDING = ' \t\r\n\v\f\0'
 

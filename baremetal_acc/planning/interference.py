@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the cards that somebody else may have written while a job held the host off and locks were open.
 
-Each power reading of a held host is compared with the first one that found it off (:class:`~baremetal_acc.model.job.HeldOff`).
-A host that is on, or whose last reset time has changed, has run unknown code. The cards that were not known to be closed, and
-what the job had written to them, are suspect from then on; the job fails, and its shell has these cards written again. Between
-two readings only the last reset time shows a restart: if the BMC does not report that time, a host that was started and
-switched off again in between is not noticed.
+Each power reading of a held host is compared with the first one that found it off
+(:class:`~baremetal_acc.model.interference.HeldOff`). A host that is on, or whose last reset time has changed, has run unknown
+code. The cards that were not known to be closed, and what the job had written to them, are suspect from then on; the job
+fails, and its shell has these cards written again. Between two readings only the last reset time shows a restart: if the BMC
+does not report that time, a host that was started and switched off again in between is not noticed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,24 +14,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Flash, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.interference import HeldOff, Interference, InterferenceKind
 from baremetal_acc.model.inventory import HostReading, Inventory, PowerState
-from baremetal_acc.model.job import (
-    Flash,
-    HeldOff,
-    Interference,
-    InterferenceKind,
-    ItemState,
-    Job,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Verdict,
-)
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import lock_evidence
-from baremetal_acc.policy.baseline import Baseline, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import demands
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.model.job import Action, Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.action import Action, Flash, Program, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.planning.action_descriptions import describe
 
 

@@ -2,33 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advance a job: record what was read of its writes and resets, and select the actions that are due.
 
-The job is a value, and no action is performed here. Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). After
-a failure no further action up to the writes is started. If by then the host was held off, a lock released or an image sent,
-failed flashes are rolled back (:mod:`~baremetal_acc.planning.rollback`) and the locks are still engaged, and then the job ends
-as failed: no lock stays open because something else went wrong. Otherwise only the publication is left.
+The job is a value, and no action is performed here. Stages follow one another (:class:`~baremetal_acc.model.action.Stage`).
+After a failure no further action up to the writes is started. If by then the host was held off, a lock released or an image
+sent, failed flashes are rolled back (:mod:`~baremetal_acc.planning.rollback`) and the locks are still engaged, and then the
+job ends as failed: no lock stays open because something else went wrong. Otherwise only the publication is left.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from baremetal_acc.model.job import (
-    Action,
-    Engage,
-    Flash,
-    Flow,
-    Item,
-    ItemState,
-    Job,
-    Plan,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Stage,
-    stage,
-)
+from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning import interference
 from baremetal_acc.planning.action_descriptions import describe, objected
 from baremetal_acc.planning.due_actions import DueActions, select_lock_changes, select_performable, select_resets, select_writes

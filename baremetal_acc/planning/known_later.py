@@ -7,8 +7,10 @@ It also says why such a card is not shown then.
 
 from collections.abc import Collection, Iterator
 
+from baremetal_acc.model.action import Flash, Program, Release, Reset, ResetPurpose
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, ItemState, Job, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.note import MayHideCardsWhileOff, Note
 from baremetal_acc.model.ref import AcceleratorId, Ref
 

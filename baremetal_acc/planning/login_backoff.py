@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from baremetal_acc.errors import BmcNotAuthorised
-from baremetal_acc.model.job import Job, LoginRefusal, Reset, ResetPurpose, Right
+from baremetal_acc.model.action import Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.login_refusal import LoginRefusal, Right
 from baremetal_acc.model.ref import BmcName
 
 PAUSES = (timedelta(seconds=10), timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=5))

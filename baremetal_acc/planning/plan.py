@@ -15,16 +15,11 @@ from enum import StrEnum
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.codec import encode
-from baremetal_acc.model.finding import RuleMatchesNothing
-from baremetal_acc.model.image import Image
-from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import (
+from baremetal_acc.model.action import (
     Action,
     CheckImage,
     Engage,
     Flash,
-    Plan,
     Program,
     Publish,
     Release,
@@ -33,8 +28,13 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
+from baremetal_acc.model.codec import encode
+from baremetal_acc.model.finding import RuleMatchesNothing
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockUndoRecord
 from baremetal_acc.model.note import Note
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject, SubjectKind
@@ -52,7 +52,8 @@ from baremetal_acc.planning.plan_locks import (
 from baremetal_acc.planning.plan_resets import host_systems, plan_resets, would_power_on
 from baremetal_acc.planning.plan_writes import plan_firmware, plan_functions
 from baremetal_acc.planning.verify import note_unseen_firmware
-from baremetal_acc.policy.baseline import Baseline, NodeFacts, counts, demands, idle
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import counts, demands, idle
 from baremetal_acc.scheduling.region_claims import changed
 from baremetal_acc.scheduling.schedulable import single
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.inventory import UploadWay
-from baremetal_acc.model.job import Flash
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import Subject, SubjectKind
@@ -17,7 +17,8 @@ from baremetal_acc.planning import bundles, image_selection
 from baremetal_acc.planning.plan_draft import PlanDraft, PlannedWrite
 from baremetal_acc.planning.plan_writes import other_staged, plan_write
 from baremetal_acc.planning.verify import components_wanted
-from baremetal_acc.policy.baseline import Baseline, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import demands
 
 
 def remember_demands(draft: PlanDraft, baseline: Baseline, node: NodeFacts) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Action, Flash, Program, Release
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Action, Flash, Program, Release
 from baremetal_acc.model.lock import LockUndoRecord, ResetKind
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, Ref
@@ -17,7 +17,7 @@ from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.model.waiver import Waived
 from baremetal_acc.planning import activation, bundles, waivers
-from baremetal_acc.policy.baseline import Demands
+from baremetal_acc.policy.device_demands import Demands
 
 EQUAL, LOWER = n.ForceCause.EQUAL, n.ForceCause.LOWER
 

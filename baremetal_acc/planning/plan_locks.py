@@ -9,15 +9,15 @@ from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Action, Engage, Release
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Action, Engage, Release
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritablePart, WritePath, closed_by_us
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.planning import lock_evidence, waivers
 from baremetal_acc.planning.plan_draft import PlanDraft
-from baremetal_acc.policy.baseline import Demands
+from baremetal_acc.policy.device_demands import Demands
 
 
 def plan_release(draft: PlanDraft, accelerator: Accelerator, subject: WritablePart, ref: Ref) -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
+from baremetal_acc.model.action import Engage, Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Engage, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.ref import AcceleratorId, Ref

@@ -9,9 +9,9 @@ from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
-from baremetal_acc.model.job import Flash, Program
 from baremetal_acc.model.lock import ResetKind, Scope, WritablePart
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.subject import Subject, SubjectKind
@@ -19,7 +19,7 @@ from baremetal_acc.planning import activation, bundles, image_selection, success
 from baremetal_acc.planning.plan_draft import EQUAL, LOWER, PlanDraft, PlannedWrite
 from baremetal_acc.planning.plan_locks import plan_release
 from baremetal_acc.planning.verify import components_wanted, slots_wanted
-from baremetal_acc.policy.baseline import Demands
+from baremetal_acc.policy.device_demands import Demands
 
 
 def plan_firmware(draft: PlanDraft, accelerator: Accelerator, wanted: Demands) -> None:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from baremetal_acc.model.action import Action
+from baremetal_acc.model.interference import Interference
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Action, Interference, Job
+from baremetal_acc.model.job import Job
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import quarantine_writes, write_outcomes

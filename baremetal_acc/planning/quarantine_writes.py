@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Action, Flash, Program
 from baremetal_acc.model.image import revokes
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Action, Flash, ItemState, Job, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.written_places import part_of, shows_last_write, writes_by_place
 

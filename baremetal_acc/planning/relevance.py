@@ -5,9 +5,9 @@
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from baremetal_acc.model.job import Finding
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN, SubjectKind
+from baremetal_acc.model.verdict import Finding
 
 LOCKING = UNSEEN_OR_OPEN | {SubjectKind.BMC_USERS}
 """Kinds of findings that fail a step that locks: an unexpected account of a BMC can release the locks again."""

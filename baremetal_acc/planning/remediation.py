@@ -9,23 +9,13 @@ more; and engaging a lock again that is already proven gains nothing.
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from baremetal_acc.model.job import (
-    Action,
-    CheckImage,
-    Engage,
-    Finding,
-    Flash,
-    Plan,
-    Program,
-    Publish,
-    Release,
-    Reset,
-    Withdraw,
-)
+from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.note import Note, NotMended
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, firmware, function, rule
+from baremetal_acc.model.verdict import Finding
 
 _OF_A_WHOLE_CARD = frozenset({
     SubjectKind.MEASUREMENTS, SubjectKind.MEASUREMENT, SubjectKind.QUARANTINE, SubjectKind.CUSTODY,

@@ -5,7 +5,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.action import Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning import activation
 from baremetal_acc.planning.action_descriptions import objected

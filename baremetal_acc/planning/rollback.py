@@ -13,10 +13,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Action, Engage, Flash, Release, Reset, ResetPurpose
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Action, Engage, Flash, Item, ItemState, Job, Release, Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritablePart
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import activation, bundles, image_selection, lock_evidence, succession

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from baremetal_acc.model.action import Engage, Release
 from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
-from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import action_descriptions

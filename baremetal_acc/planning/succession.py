@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Engage, Flash, Program, Release
 from baremetal_acc.model.firmware import Component, ItemIdentity
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Engage, Flash, Job, Program, Release
+from baremetal_acc.model.job import Job
 from baremetal_acc.planning.image_selection import same_version
 
 

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import CheckImage, Engage, Flash, Plan, Program, Publish, Release, Reset, Withdraw
 from baremetal_acc.model.lock import Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.policy.baseline import Baseline, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import demands
 
 
 def objections(made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[str, ...]:

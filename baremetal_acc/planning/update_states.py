@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateActivity
-from baremetal_acc.model.job import ItemState
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.image_selection import same_version
 

@@ -28,27 +28,19 @@ from baremetal_acc.model.finding import (
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Gap, Inventory
-from baremetal_acc.model.job import Finding, Flow, Met, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.note import Note, ShownFromNextStart
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.subject import Subject, SubjectKind
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.model.waiver import Waived
 from baremetal_acc.planning import attestation, image_selection, lock_evidence, waivers
 from baremetal_acc.planning.identical_cards import left_out
 from baremetal_acc.policy import accounts
-from baremetal_acc.policy.baseline import (
-    DEFAULT_RULE,
-    Baseline,
-    Demands,
-    NodeFacts,
-    Undecided,
-    components,
-    counts,
-    demands,
-    idle,
-)
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts
+from baremetal_acc.policy.device_demands import Demands, Undecided, components, counts, demands, idle
 
 DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
 """The only lock state with which a node is handed over to a tenant."""

@@ -6,8 +6,10 @@ The BMC is asked to cancel its task. A task that only waited until it was cancel
 the same versions as before: then its card is as good as it was, and nothing has to be restored.
 """
 
+from baremetal_acc.model.action import Engage, Flash, Program
 from baremetal_acc.model.inventory import TaskReading
-from baremetal_acc.model.job import Engage, Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 
 UNPLANNED = (

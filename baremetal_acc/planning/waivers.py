@@ -17,16 +17,8 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import WaiverEnded
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
 from baremetal_acc.planning import lock_evidence
-from baremetal_acc.policy.baseline import (
-    DEFAULT_RULE,
-    HOST_PATHS,
-    ON_DRIFT,
-    Demands,
-    Exposure,
-    Measure,
-    NodeFacts,
-    default_custody,
-)
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Exposure, Measure, NodeFacts
+from baremetal_acc.policy.device_demands import HOST_PATHS, ON_DRIFT, Demands, default_custody
 
 HIDDEN = f'a mechanism for it was shown before, so no waiver covers it ({lock_evidence.WHERE_GONE})'
 """Why a waiver does not cover a path that it names and that nothing blocks."""

@@ -19,11 +19,11 @@ from enum import StrEnum
 from typing import ClassVar
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Action
 from baremetal_acc.model.codec import stored_as
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.inventory_change import CardNamed, Change, ChangeKind
-from baremetal_acc.model.job import Action
 from baremetal_acc.model.lock import Coverage, Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import SubjectKind
@@ -49,7 +49,8 @@ from baremetal_acc.planning.trouble import (
 )
 from baremetal_acc.planning.verify import components_wanted
 from baremetal_acc.policy.accounts import audit
-from baremetal_acc.policy.baseline import HOST_PATHS, ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
+from baremetal_acc.policy.baseline_rules import Baseline, DriftAction, NodeFacts
+from baremetal_acc.policy.device_demands import HOST_PATHS, ON_DRIFT, demands
 
 CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 

@@ -9,10 +9,12 @@ write may still continue, waits for a standby power cycle, or is proven to have 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import revokes
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import activation, image_selection

@@ -9,7 +9,9 @@ cancelling of a task that is given up, and the text for the operator.
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
+from baremetal_acc.model.action import Flash, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState, WriteEvidence
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning import succession
 from baremetal_acc.planning.image_selection import same_version

@@ -3,9 +3,11 @@
 """Group the writes of a job by device and component, and compare a component with what was written to it."""
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import image_selection
 

@@ -22,7 +22,7 @@ from baremetal_acc.errors import (
     PlacementUnreachable,
 )
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal, WithdrawnNode
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX
 from baremetal_acc.pools.ironic import IronicApi
 from baremetal_acc.pools.journal import Entry, MoveJournal
 from baremetal_acc.pools.nodes import NodeRead, parse

@@ -12,10 +12,10 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.finding import Fact, FindingText
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Verdict
 from baremetal_acc.model.lock import Coverage
 from baremetal_acc.model.measurement import COMPARED, Compared, Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
 from baremetal_acc.render import custody

@@ -10,7 +10,7 @@ from baremetal_acc.model import note as n
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.note import Content
 from baremetal_acc.planning import waivers
-from baremetal_acc.policy.baseline import DEFAULT_RULE
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE
 from baremetal_acc.render import custody, findings
 from baremetal_acc.render.words import shortened
 

@@ -8,8 +8,8 @@ from typing import assert_never
 from baremetal_acc.errors import Refused
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Plan
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
 from baremetal_acc.planning import activation, waivers
 from baremetal_acc.render import findings

@@ -5,7 +5,7 @@
 from typing import assert_never
 
 from baremetal_acc.planning import image_selection
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.render import findings
 from baremetal_acc.scheduling import offer_report
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import Image
-from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.policy.baseline_rules import Baseline
 from baremetal_acc.scheduling import provider_names
 
 

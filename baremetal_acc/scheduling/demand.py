@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX
 from baremetal_acc.scheduling.pools import Demand
 from baremetal_acc.scheduling.provider_names import CAN_PREFIX, PREFIX, function_class
 

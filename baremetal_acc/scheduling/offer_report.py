@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from baremetal_acc.model.accelerator import Accelerator, Function
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Verdict
 from baremetal_acc.model.provider import ProviderInventory
-from baremetal_acc.policy.baseline import Baseline, Demands, NodeFacts, Offering, demands
+from baremetal_acc.model.verdict import Finding, Verdict
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts, Offering
+from baremetal_acc.policy.device_demands import Demands, demands
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer, Supply, usual
 

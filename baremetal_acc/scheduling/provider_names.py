@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX
 
 OWNER = 'CUSTOM_OWNER_BAREMETAL_ACC'
 """Trait of every provider of ours. A provider without it is somebody else's."""

@@ -12,8 +12,8 @@ from typing import assert_never
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX, Offering
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX, Offering
 from baremetal_acc.scheduling.provider_names import (
     CAN_PREFIX,
     PREFIX,

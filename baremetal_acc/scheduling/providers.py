@@ -22,9 +22,9 @@ from dataclasses import replace
 
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory, ProviderTree
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling.provider_hierarchy import parents_first, with_descendants
 from baremetal_acc.scheduling.provider_names import (
     CLASSES,

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.errors import UsageError
+from baremetal_acc.model.action import Action, Program
 from baremetal_acc.model.attach import Claim
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Action, Plan, Program
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX, Offering
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX, Offering
 from baremetal_acc.scheduling.provider_names import (
     CAN_PREFIX,
     CLASSES,

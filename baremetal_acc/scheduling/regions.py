@@ -25,8 +25,8 @@ from typing import Any
 
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.scheduling.pools import PoolRegion
 from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc.scheduling.schedulable import Functions

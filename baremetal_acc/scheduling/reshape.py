@@ -42,7 +42,7 @@ from baremetal_acc.model.reshape import (
     Stock,
     Stocked,
 )
-from baremetal_acc.policy.baseline import FUNCTION_PREFIX
+from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX
 from baremetal_acc.scheduling.provider_names import CLASSES
 from baremetal_acc.scheduling.providers import overlapping
 

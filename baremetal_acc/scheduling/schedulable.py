@@ -14,13 +14,17 @@ from dataclasses import dataclass, field
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator, Kind, ReconfigurationSlot
+from baremetal_acc.model.action import Program
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import ItemState, Job, Program, Verdict
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import image_selection
 from baremetal_acc.planning.verify import functions_in_play
-from baremetal_acc.policy.baseline import Baseline, Demands, NodeFacts, Offering, OnLeave, demands
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts, Offering, OnLeave
+from baremetal_acc.policy.device_demands import Demands, demands
 
 Functions = Mapping[tuple[AcceleratorId, str], str]
 """Name of the function that a slot verifiably holds, by device and SlotId."""

@@ -31,10 +31,20 @@ from baremetal_acc_ironic.authorization import accepted_values, interface_overri
 from baremetal_acc_ironic.periodics import availability, recovery, watch
 from baremetal_acc_ironic.periodics.workers import with_jobs, workers
 from baremetal_acc_ironic.reporting import drift, record
-from baremetal_acc_ironic.state import node_state, proof, provision_state
+from baremetal_acc_ironic.state import node_store, proof, provision_state
 from baremetal_acc_ironic.state.target import PROPERTIES
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import accept_custody, allow_start, definitions, read_only, runner, waivers
+from baremetal_acc_ironic.steps import (
+    accept_custody,
+    allow_start,
+    custody_reading,
+    definitions,
+    read_only,
+    runner,
+    step_preparation,
+    waivers,
+    wall_clock,
+)
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -294,7 +304,7 @@ class AccFirmware(base.FirmwareInterface):
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Begin the watch rounds that are due, over deployed and unused nodes."""
         if workers(manager).led_by(self):
-            watch.hand_out(manager, context, runner.now())
+            watch.hand_out(manager, context, wall_clock.now())
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
@@ -308,7 +318,7 @@ class AccFirmware(base.FirmwareInterface):
     def tell_fitness(self, manager: Any, context: Any) -> None:
         """Withdraw from placement what unavailable nodes offer, and publish it again once they are available."""
         if workers(manager).led_by(self):
-            availability.hand_out(manager, context, runner.now())
+            availability.hand_out(manager, context, wall_clock.now())
 
     @timed
     @periodics.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
@@ -350,20 +360,20 @@ class AccFirmware(base.FirmwareInterface):
         except exception.UnsupportedDriverExtension:
             LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
         try:
-            state = node_state.load(task.node)
-            fresh = state.looked is not None and runner.now() - state.looked < FRESH
+            state = node_store.load(task.node)
+            fresh = state.looked is not None and wall_clock.now() - state.looked < FRESH
             if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, state.digest) is not None):
                 return
             if state.handed is not None and provision_state.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
                 return  # a step powers off the host of a returned node first, and reads the inventory then
-            inventory = execution.observe(target_of(task), tools_of(task, state), runner.now())
-            state = drift.looked(task, state, inventory, drift.CACHE, runner.done(state))
+            inventory = execution.observe(target_of(task), tools_of(task, state), wall_clock.now())
+            state = drift.looked(task, state, inventory, drift.CACHE, step_preparation.done(state))
         except AccError as exc:
             LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
         else:
             record.sync_firmware(task, inventory)
-            record.store(task, judged(inventory, runner.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle))
-            node_state.store(task.node, replace(state, digest=record.digest(inventory)))
+            record.store(task, judged(inventory, custody_reading.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle))
+            node_store.store(task.node, replace(state, digest=record.digest(inventory)))
 
 
 class RedfishAccFirmware(AccFirmware, RedfishFirmware):

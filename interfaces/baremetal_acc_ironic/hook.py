@@ -14,7 +14,7 @@ from oslo_log import log
 
 from baremetal_acc.errors import AccError
 from baremetal_acc_ironic.reporting import record
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 
 LOG = log.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class AcceleratorsKept(base.InspectionHook):
         """
         plugin_data.pop(record.PLUGIN_KEY, None)
         try:
-            kept = record.kept(task, node_state.load(task.node).digest)
+            kept = record.kept(task, node_store.load(task.node).digest)
         except (AccError, exception.IronicException) as exc:
             LOG.warning('Node %s: the inventory of accelerators is not kept: %s', task.node.uuid, exc)
             return

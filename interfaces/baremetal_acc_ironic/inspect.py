@@ -18,7 +18,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc_ironic.authorization import policy
 from baremetal_acc_ironic.reporting import drift
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.target import PROPERTIES
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import read_only
@@ -44,12 +44,12 @@ class AccInspect(base.InspectInterface):
         return str(state)
 
     def _remember(self, task: Any, known: Inventory) -> None:
-        state = node_state.load(task.node)
+        state = node_store.load(task.node)
         lessee = policy.as_lessee(task)
         if not lessee:
             state = state.without_shown()
         state = replace(state, known=state.known | {a.id for a in known.accelerators})
-        node_state.store(task.node, state.shown(known.accelerators))
+        node_store.store(task.node, state.shown(known.accelerators))
 
 
 class RedfishAccInspect(AccInspect, RedfishInspect):

@@ -13,9 +13,9 @@ from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.execution import PlacementShell
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import provider_names, providers

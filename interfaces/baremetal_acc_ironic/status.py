@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.authorization import interface_overrides
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 
 MOST = 50
 """Nodes that one check names."""
@@ -90,7 +90,7 @@ def overridden(row: StatusRow) -> str | None:
 
 def unproven(row: StatusRow) -> str | None:
     """Return the command that lets the host of an active node be started; None if nothing stops it."""
-    if row.state != states.ACTIVE or node_state.proven(row.driver_internal_info):
+    if row.state != states.ACTIVE or node_store.proven(row.driver_internal_info):
         return None
     steps = '[{"interface": "firmware", "step": "lock_accelerators"}]'
     return f"baremetal node service {row.uuid} --service-steps '{steps}'"

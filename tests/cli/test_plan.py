@@ -14,10 +14,11 @@ from baremetal_acc.bmc import registry as find_driver
 from baremetal_acc.cli import plan_builder
 from baremetal_acc.execution import Target, Tools
 from baremetal_acc.images.store import FileStore
-from baremetal_acc.model.job import CheckImage, Plan
+from baremetal_acc.model.action import CheckImage
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.policy.baseline_rules import Baseline
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
 from tests.unit.images import web
 from tests.unit.planning import values as v

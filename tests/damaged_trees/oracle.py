@@ -21,7 +21,7 @@ from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.planning.lock_evidence import coverage
 from baremetal_acc.planning.verify import verify
-from baremetal_acc.policy.baseline import Baseline, Match, NodeFacts, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, NodeFacts, Rule
 from tests import replies
 from tests.damaged_trees.damage import Damage, shown
 from tests.damaged_trees.tree import ROOT, Body, Service, Tree, links_of, plain

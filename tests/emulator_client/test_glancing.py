@@ -19,7 +19,7 @@ from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 
 WITHIN = timedelta(seconds=60)
 

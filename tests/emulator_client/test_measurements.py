@@ -24,10 +24,10 @@ from baremetal_acc.execution import Target, Tools
 from baremetal_acc.execution.observation import NO_ROOTS
 from baremetal_acc.images.spdm.signed_measurements import attestor
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, ReferenceValue
-from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.policy.baseline import Baseline, Match, Measure, NodeFacts, Rule
+from baremetal_acc.model.verdict import Finding, Met
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Measure, NodeFacts, Rule
 from baremetal_acc.render.findings import recorded
 
 ROT = '/redfish/v1/ComponentIntegrity/HGX_ERoT_GPU_0'

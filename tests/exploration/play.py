@@ -10,7 +10,7 @@ from ironic.common import states
 
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.planning import custody
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.exploration import model
 from tests.exploration.model import Chain, Locks, Tenant
 from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
@@ -151,7 +151,7 @@ class Player(World):
     def in_words(self) -> model.State:
         """How the node stands, in the words of the model, whatever is under way."""
         node, place = self.node, self.site
-        state = node_state.load(node)
+        state = node_store.load(node)
         whole = bool(state.custody.cards) and all(custody.holds(card, place.now) for card in state.custody.cards)
         free = node.provision_state in _NOBODYS
         return model.State(

@@ -21,7 +21,7 @@ from baremetal_acc import execution
 from baremetal_acc.certificates import statement as decide_certificate
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.model.custody import Cover, Custody, Interval, Strength
-from baremetal_acc.model.job import WriteEvidence
+from baremetal_acc.model.job_item import WriteEvidence
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.planning import custody, custody_intervals, interference, lock_evidence
 from baremetal_acc.planning import watch as decide_watch

@@ -34,8 +34,8 @@ from baremetal_acc.model.custody import Origin
 from baremetal_acc_ironic.host_power import host_start, left_off
 from baremetal_acc_ironic.opts import REDFISH_ACC
 from baremetal_acc_ironic.periodics import availability, unused_nodes, watch, watch_states
-from baremetal_acc_ironic.state import certificate, node_state, provision_state
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.state import certificate, node_state, node_store, provision_state
+from baremetal_acc_ironic.steps import runner, wall_clock
 from tests.exploration.machine import EROT, GPU, MODEL, WANTED, SiteTime, TrueSite, file_of
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.crashing import Mortal, Reborn
@@ -126,10 +126,10 @@ class World(HonestCase, Reborn):
         )
         monkeypatch.setattr(wait, 'together', lambda do, items: [do(item) for item in items])
         clock = type('Clock', (SiteTime,), {'source': staticmethod(lambda: self.site.read_clock())})
-        for module in (certificate, availability, host_start, left_off, node_state, runner):
+        for module in (certificate, availability, host_start, left_off, node_store, wall_clock):
             monkeypatch.setattr(module, 'datetime', clock)
-        decode = node_state.decode
-        monkeypatch.setattr(node_state, 'decode', lambda kind, data: decode(datetime if kind is clock else kind, data))
+        decode = node_store.decode
+        monkeypatch.setattr(node_store, 'decode', lambda kind, data: decode(datetime if kind is clock else kind, data))
         process = task_manager.TaskManager.process_event
 
         def processed(task: Any, event: str, *args: Any, **named: Any) -> Any:
@@ -285,7 +285,7 @@ class World(HonestCase, Reborn):
         self.site.go_on(timedelta(seconds=30))
 
     def _vouched(self, task: Any) -> bool:
-        word = node_state.load(task.node).start_allowed
+        word = node_store.load(task.node).start_allowed
         free = task.node.provision_state in (states.ENROLL, states.MANAGEABLE, states.AVAILABLE)
         return free and word is not None and word.vouched and self.site.now < word.until
 
@@ -307,7 +307,7 @@ class World(HonestCase, Reborn):
         self.site.look_around()
         wrong = self.site.objections()
         try:
-            certificate.of(task.node, node_state.load(task.node))
+            certificate.of(task.node, node_store.load(task.node))
         except AccError:
             certified = False
         else:
@@ -393,10 +393,10 @@ class World(HonestCase, Reborn):
     @property
     def job(self) -> Any:
         """Our job, if one is under way."""
-        if not node_state.busy(self.node.driver_internal_info):
+        if not node_store.busy(self.node.driver_internal_info):
             return None
         try:
-            found = node_state.load(self.node).job
+            found = node_store.load(self.node).job
         except AccError:
             return None
         return None if found is None or found.ended else found
@@ -412,7 +412,7 @@ class World(HonestCase, Reborn):
 
     @property
     def _soon(self) -> bool:
-        return node_state.unwatched(self.node.driver_internal_info) and self.node.provision_state == states.ACTIVE
+        return node_store.unwatched(self.node.driver_internal_info) and self.node.provision_state == states.ACTIVE
 
     def settle_down(self, most: float = 3600.0) -> None:
         """Let time pass until no step waits and no job works."""
@@ -436,15 +436,15 @@ class World(HonestCase, Reborn):
         self.node.refresh()
         firmware = self._interface()
         info = self.node.driver_internal_info
-        if node_state.busy(info) or self.node.provision_state in WAITS:
+        if node_store.busy(info) or self.node.provision_state in WAITS:
             self._run(lambda: firmware.turn_jobs(self.service, self.context))
             self._run(lambda: firmware.recover_jobs(self.service, self.context))
-        if node_state.proven(info) or node_state.certified(info):
+        if node_store.proven(info) or node_store.certified(info):
             self._run(lambda: firmware.end_proofs(self.service, self.context))
         if self._is_due('watch', 15.0) and self.node.provision_state in watch_states.WATCHED:
-            self._run(lambda: watch.hand_out(self.service, self.context, runner.now()))
+            self._run(lambda: watch.hand_out(self.service, self.context, wall_clock.now()))
         projects = {what for what, who in (('owned', self.node.owner), ('leased', self.node.lessee)) if who is not None}
-        if not projects <= node_state.projects_met(info):
+        if not projects <= node_store.projects_met(info):
             self._run(lambda: firmware.keep_projects(self.service, self.context))
         if self._is_due('overrides', 60.0) and any('_interface' in key for key in self.node.instance_info):
             self._run(lambda: firmware.remove_interface_overrides(self.service, self.context))
@@ -520,7 +520,7 @@ class World(HonestCase, Reborn):
     def accepted(self) -> None:
         """What an operator answers for is noted, if the step was done."""
         self.node.refresh()
-        chains = [c.chain for c in node_state.load(self.node).custody.cards if c.chain is not None]
+        chains = [c.chain for c in node_store.load(self.node).custody.cards if c.chain is not None]
         if self.node.last_error is None and any(c.origin is Origin.ACCEPTED and c.broken is None for c in chains):
             self.site.accept()
             self.tell('an operator answers for what the cards run')

@@ -13,7 +13,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from baremetal_acc.model.job import Flash, ItemState, Job
+from baremetal_acc.model.action import Flash
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
 from tests.faults.rig import EROT, GPU, ITEM, ITEMS, NEW, NIC, OLD, Rig
 
 Act = Callable[[Rig], object]

@@ -32,13 +32,14 @@ from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
-from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.planning.retry_limits import RetryLimits
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
 
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'

@@ -12,7 +12,7 @@ from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.lock import WritePath
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, Rule
 from tests.faults.rig import MACHINE, SLOT, Rig
 
 FUNCTION = 'aes'

@@ -23,14 +23,15 @@ from baremetal_acc.bmc.retry import ReadRetry as ReadPatience
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.images.store import FileStore
 from baremetal_acc.locks.registry import mechanisms
-from baremetal_acc.model.job import Done, Engage, Failed, Flow, Job, Outcome, Release, Wait
+from baremetal_acc.model.action import Engage, Release
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.lock_evidence import judge
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
 from baremetal_acc.render import refusals
 from tests.faults.rig import GPU, MACHINE, NEW, PATIENCE, START, TICKS, TIMEOUT, Rig
 

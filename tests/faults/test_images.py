@@ -22,8 +22,10 @@ from baremetal_acc.images.serials import Serials
 from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.images.trust import signature
 from baremetal_acc.images.trust.signature import Signer, Trust
+from baremetal_acc.model.action import CheckImage
 from baremetal_acc.model.image import Fit, Image, SignatureDemand
-from baremetal_acc.model.job import CheckImage, Done, Failed, ItemState, Job
+from baremetal_acc.model.job import Done, Failed, Job
+from baremetal_acc.model.job_item import ItemState
 from tests.faults.cases import CARD, being_written
 from tests.faults.rig import EROT, GPU, NEW, OLD, START, Rig
 from tests.malicious.web import Web, always, missing, reply

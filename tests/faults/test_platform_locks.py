@@ -19,12 +19,13 @@ import requests
 from baremetal_acc import execution
 from baremetal_acc.emulator.image import ImageFormat, build_image
 from baremetal_acc.locks.registry import mechanisms
-from baremetal_acc.model.job import Done, Engage, Failed, Flow, Outcome, Release, Reset, ResetPurpose, Wait
+from baremetal_acc.model.action import Engage, Release, Reset, ResetPurpose
+from baremetal_acc.model.job import Done, Failed, Flow, Outcome, Wait
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.policy.baseline import Baseline, Match, OnMissing, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, OnMissing, Rule
 from tests.faults import test_card_locks as cards
 from tests.faults.rig import EROT, MACHINE, NEW, START, TICKS, TIMEOUT, Rig
 from tests.faults.test_card_locks import Desk, Row, Way

@@ -10,10 +10,11 @@ import pytest
 
 from baremetal_acc import execution
 from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
-from baremetal_acc.model.job import Done, Failed, Stage
+from baremetal_acc.model.action import Stage
+from baremetal_acc.model.job import Done, Failed
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.planning.job_transitions import current
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 from tests.faults.rig import Rig
 from tests.faults.slots import fpga_rig, programmed, pushes
 

@@ -38,7 +38,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.policy import baseline
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from tests.hostile.bmc import Honest, HostileBmc, Tree, recorded, seeded
 from tests.hostile.mutate import CLOSED, DOCUMENT, PASSWORD, USER, WANTED, WIRE, Hostile, places
 from tests.hostile.oracle import Served, closed, false_locks, false_versions, has_version

@@ -24,7 +24,7 @@ from oslo_messaging.notify import _impl_test
 from baremetal_acc.demo.services import write_certificate_key
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc_ironic.reporting import record
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 
 TYPE = 'redfish-acc'
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
@@ -208,7 +208,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.node.refresh()
         for _ in range(POLLS):
             waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
-            state = node_state.load(self.node)
+            state = node_store.load(self.node)
             if not waits and (state.job is None or state.job.ended):
                 return str(self.node.provision_state)
             self.poll()
@@ -247,7 +247,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
     def node_state(self) -> node_state.NodeState:
         """What we remember of the node."""
         self.node.refresh()
-        return node_state.load(self.node)
+        return node_store.load(self.node)
 
     def history(self) -> list[str]:
         """Our records in the node's history, oldest first."""

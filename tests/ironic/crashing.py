@@ -20,9 +20,10 @@ from ironic.conductor import manager as conductor_manager
 from baremetal_acc.bmc.redfish.connection import RedfishConnection
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Power
-from baremetal_acc.model.job import ItemState, Stage, stage
+from baremetal_acc.model.action import Stage, stage
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.planning.job_transitions import current
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import GPU_NEW, POLLS, IronicCase
 
 GPU_0 = 'host/HGX_FW_GPU_0'
@@ -85,7 +86,7 @@ class Mortal:
 
 
 def _stage(node: Any) -> str:
-    job = node_state.load(node).job
+    job = node_store.load(node).job
     if job is None:
         return 'no job'
     stage = current(job)

@@ -35,7 +35,7 @@ from baremetal_acc.emulator.machine import Power
 from baremetal_acc_ironic import hardware
 from baremetal_acc_ironic.authorization import bmc_source
 from baremetal_acc_ironic.power import AccPower
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.test_api import SYSTEM_ADMIN, ApiCase
 
 RECORDING = 'recording'
@@ -397,7 +397,7 @@ class DeployCase(ApiCase):
             power_state=states.POWER_OFF,
         )
         # It is another machine than that which was cleaned, at other addresses.
-        node_state.store(self.node, replace(node_state.load(self.node), bmcs=bmc_source.digest(self.node)))
+        node_store.store(self.node, replace(node_store.load(self.node), bmcs=bmc_source.digest(self.node)))
         self.forget()
 
     def edit(self, **values: Any) -> None:
@@ -618,7 +618,7 @@ def _asking(task: Any) -> Iterator[None]:
     }.get(node.provision_state)
     step = None if flow is None else (getattr(node, flow) or {}).get('step')
     outer = RECORD.request
-    RECORD.request = Request(state=node.provision_state, step=step, verified=node_state.load(node).proven is not None)
+    RECORD.request = Request(state=node.provision_state, step=step, verified=node_store.load(node).proven is not None)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from ironic.conductor import task_manager
 from baremetal_acc.bmc.driver import Document
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.target import target
 from baremetal_acc_ironic.steps.job_context import tools
 from tests.emulator_ipmi.programs import program
@@ -96,7 +96,7 @@ class IpmiCase(IronicCase):
     def somebody_opens(self, *records: str) -> None:
         """Who has the operator's password opens the firewall behind our back: what these records name."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            connect = tools(task, node_state.load(task.node), images=False).connect
+            connect = tools(task, node_store.load(task.node), images=False).connect
             with connect(target(task).bmcs[0]) as connection:
                 connection.writer().patch(Document(ref=FIREWALL, body={}), {'Open': list(records)})
 

@@ -13,7 +13,7 @@ from keystoneauth1 import loading
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.scheduling.provider_names import card_uuid, slot_uuid
 from baremetal_acc_ironic import placement as told_by
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import IronicCase
 
 ROOT_CLASS = 'CUSTOM_GOLD'
@@ -98,7 +98,7 @@ class PlacementCase(IronicCase):
         return AcceleratorId(self.gpu(int(label))) if label.isdigit() else self._card(label)
 
     def _card(self, label: str) -> AcceleratorId:
-        look = node_state.last_look(self.node, self.node_state)
+        look = node_store.last_look(self.node, self.node_state)
         assert look is not None
         return next(a.id for a in look.accelerators if a.label.endswith(label))
 

@@ -165,6 +165,8 @@ _FIELDS = {
         'rights',
         'target',
         'runner',
+        'job_result',
+        'step_errors',
     ),
     '/network_data': _reader(
         'As ``deploy_ramdisk``: the ramdisk finds Ironic by it.',

@@ -25,7 +25,7 @@ from pecan.util import iscontroller
 from baremetal_acc_ironic.authorization import api_guard, api_routes, interface_overrides, requester
 from baremetal_acc_ironic.authorization.api_routes import CHECKED, HARMLESS, READS, RouteCheck
 from baremetal_acc_ironic.host_power import host_start
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.api import LESSEE, OWNER, with_api
 from tests.ironic.roles_case import STRANGER, RolesCase
 from tests.ironic.test_api import (
@@ -389,7 +389,7 @@ class TestStarts(GuardCase):
         self.answer: str | None = 'the locks are not proven'
         self._monkeypatch.setattr(host_start, 'refusal', self._refusal)
         # The conductor would refuse what the API lets through.
-        node_state.store(self.node, replace(node_state.load(self.node), proven=datetime.now(UTC)))
+        node_store.store(self.node, replace(node_store.load(self.node), proven=datetime.now(UTC)))
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)
         assert 'Off' == self.host()
 
@@ -573,7 +573,7 @@ class TestRoutes(GuardCase):
         for name in CALLS:
             self._monkeypatch.setattr(rpcapi.ConductorAPI, name, lambda *_, _name=name, **__: self._record(_name))
         self._monkeypatch.setattr(host_start, 'refusal', lambda *_: 'no')
-        node_state.store(self.node, replace(node_state.load(self.node), proven=datetime.now(UTC)))
+        node_store.store(self.node, replace(node_store.load(self.node), proven=datetime.now(UTC)))
         (self._policy / 'passthru.yaml').write_text('"baremetal:node:vendor_passthru": "role:reader"\n')
         self.config(group='oslo_policy', policy_dirs=[str(self._policy)])
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)

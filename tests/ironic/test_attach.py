@@ -11,7 +11,7 @@ from ironic.common import states
 from baremetal_acc.attach.find import FoundDriver, drivers
 from baremetal_acc.attach.region import RegionAttachDriver
 from baremetal_acc.model.attach import AttachState
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.steps import attach
 from tests.ironic.attach_case import BASELINE, BEFORE, AttachCase
 
@@ -205,13 +205,13 @@ class TestMemory(AttachCase):
     def test_what_an_earlier_version_has_stored_is_read(self) -> None:
         """It knew of no attachments; and it passes over those that are stored now."""
         self.ready()
-        key = dict(self.node.driver_internal_info[node_state.KEY])
+        key = dict(self.node.driver_internal_info[node_store.KEY])
         assert 'attached' not in key
-        assert node_state.load(self.node).attached is None
+        assert node_store.load(self.node).attached is None
         self.rent('gzip')
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
-        key = self.node.driver_internal_info[node_state.KEY]
+        key = self.node.driver_internal_info[node_store.KEY]
         assert 'attached' not in key.get('state', {})
         [slot, _] = key['attached']['items']
         assert ('SLOT', True) == (slot['handle']['handle'].upper(), slot['handle']['slot'] in ('Slot0', 'Slot1'))
@@ -234,8 +234,8 @@ class TestMemory(AttachCase):
             )
             for n in range(256)
         )
-        node_state.store(self.node, replace(state, attached=replace(state.attached, items=many)))
-        key = self.node.driver_internal_info[node_state.KEY]
+        node_store.store(self.node, replace(state, attached=replace(state.attached, items=many)))
+        key = self.node.driver_internal_info[node_store.KEY]
         assert isinstance(key['attached'], str)
         assert len(json.dumps(key['attached'])) < 16 * 1024
         assert many == self.node_state.attached.items

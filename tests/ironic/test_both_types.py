@@ -12,8 +12,8 @@ from baremetal_acc_ironic import placement_setup
 from baremetal_acc_ironic.firmware import AccFirmware, IpmiAccFirmware, RedfishAccFirmware
 from baremetal_acc_ironic.periodics import availability, recovery, watch
 from baremetal_acc_ironic.periodics.workers import workers
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.state import node_state, node_store
+from baremetal_acc_ironic.steps import runner, wall_clock
 from tests.ironic.case import TYPE
 from tests.ironic.ipmi_case import IPMI, IpmiCase
 
@@ -43,7 +43,7 @@ class TestBothTypes(IpmiCase):
             uuid=f'{number:08d}-0000-4000-8000-000000000000',
             driver=driver,
             provision_state=states.CLEANWAIT,
-            driver_internal_info={node_state.KEY: {'format': node_state.FORMAT, 'busy': True}},
+            driver_internal_info={node_store.KEY: {'format': node_state.FORMAT, 'busy': True}},
             **values,
         )
 
@@ -119,7 +119,7 @@ class TestBothTypes(IpmiCase):
         other.firmware_interface = 'no-firmware'
         other.save()
         with mock.patch.object(availability, '_begin_burial'):
-            availability.hand_out(self.service, self.context, runner.now())
+            availability.hand_out(self.service, self.context, wall_clock.now())
         rounds = availability.rounds_of(self.service)
         assert ({node.uuid for node in self.nodes[1:]}, {other.uuid}) == (rounds.mine, rounds.others.keys())
 

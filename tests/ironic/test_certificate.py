@@ -17,8 +17,8 @@ from baremetal_acc.certificates import envelope
 from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.errors import AccError, CertificateInvalid, StateError
 from baremetal_acc.model.lock import LockState, WritePath
-from baremetal_acc.policy.baseline import Exposure
-from baremetal_acc_ironic.state import certificate, node_state
+from baremetal_acc.policy.baseline_rules import Exposure
+from baremetal_acc_ironic.state import certificate, node_state, node_store
 from tests.ironic.case import GPU_NEW, IronicCase
 from tests.unit.certificates.test_statement import OCCASION
 from tests.unit.certificates.test_statement import issued as made
@@ -116,8 +116,8 @@ class TestTheLifeOfACertificate(CertificateCase):
     def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
         """Whoever adopts the node next must not find that of somebody else; and no proof of it need be left."""
         self.active()
-        state = node_state.load(self.node)
-        node_state.store(self.node, replace(state, proven=None))
+        state = node_store.load(self.node)
+        node_store.store(self.node, replace(state, proven=None))
         self.holds()
         self.end_proofs()
         self.holds()
@@ -211,7 +211,7 @@ class TestNoCertificateNoHandOver(CertificateCase):
         self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(certificate.envelope, 'digest', lambda data: 'sha256:0')
-            patched.setattr(certificate.node_state, 'store', _without_certificate(node_state.store))
+            patched.setattr(certificate.node_store, 'store', _without_certificate(node_store.store))
             assert 'another certificate was read back' in self.refused()
         # The operator's own machine does without, and its history says so.
         self.config(group='baremetal_acc', certificate_key=None, default_exposure='service')
@@ -255,7 +255,7 @@ class TestInTheFolder(CertificateCase):
         data = path.read_bytes()
         path.unlink()
         place = f'certificates/{self.node.uuid}/{path.name}'
-        node_state.store(self.node, replace(self.node_state, certificate=replace(kept, where=(place,), packed=None)))
+        node_store.store(self.node, replace(self.node_state, certificate=replace(kept, where=(place,), packed=None)))
         for folder in (str(self.folder), None):
             self.config(group='baremetal_acc', certificate_folder=folder)
             with pytest.raises(StateError) as caught:
@@ -312,15 +312,15 @@ def test_whose_nodes_have_to_have_one() -> None:
 def test_what_is_kept_comes_back_and_leaves_where_another_place_has_it() -> None:
     """Where a job needs the room the node keeps the digest alone, if the certificate lies elsewhere, too."""
     node = _Node()
-    node_state.store(node, node_state.NodeState(certificate=KEPT))
-    assert KEPT == node_state.load(node).certificate
+    node_store.store(node, node_state.NodeState(certificate=KEPT))
+    assert KEPT == node_store.load(node).certificate
     large = node_state.Opened(
         since=v.NOW, why=''.join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(900))
     )
-    node_state.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000), opened=large))
-    assert replace(KEPT, packed=None) == node_state.load(node).certificate
+    node_store.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000), opened=large))
+    assert replace(KEPT, packed=None) == node_store.load(node).certificate
     with pytest.raises(AccError, match='are allowed'):
-        node_state.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
+        node_store.store(node, node_state.NodeState(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
 
 
 KEPT = node_state.KeptInventory(

@@ -16,9 +16,9 @@ from baremetal_acc.model.attach import AttachState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc_ironic import placement
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import wall_clock
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 from tests.ironic.attach_case import BASELINE, BEFORE, STEP
 from tests.ironic.case import write_function
@@ -68,13 +68,13 @@ class TestAttach(CrashCase):
         self.node.save()
         objects.TraitList.create(self.context, self.node.id, traits)
         self.node.refresh()
-        node_state.store(self.node, node_state.NodeState(traits=frozenset(traits)))
+        node_store.store(self.node, node_state.NodeState(traits=frozenset(traits)))
         self.machine.fault('task-fails', uri='*_Slot1', count=1)
 
     def _card(self) -> AcceleratorId:
         """Identity of the card, as a look shows it."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            found = observe(target_of(task), tools_of(task, self.node_state), runner.now())
+            found = observe(target_of(task), tools_of(task, self.node_state), wall_clock.now())
         return next(a.id for a in found.accelerators if a.slots)
 
     def begin(self) -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conductor dies at any point of a cleaning that flashes a card and otherwise succeeds."""
 
-from baremetal_acc.model.job import Stage
+from baremetal_acc.model.action import Stage
 from tests.ironic.crashing import CrashCase, every_point
 from tests.ironic.points import FLASH, step_of
 

@@ -7,7 +7,7 @@ Only ``BAREMETAL_ACC_SOAK=1`` tries the second death at every point; otherwise o
 
 import os
 
-from baremetal_acc.model.job import Stage
+from baremetal_acc.model.action import Stage
 from baremetal_acc_ironic.periodics import recovery
 from tests.ironic.crashing import CrashCase, Mortal, every_point
 from tests.ironic.points import FLASH, RECOVERY

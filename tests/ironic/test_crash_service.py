@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from ironic.common import states
 
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.crashing import CrashCase, every_point
 from tests.ironic.points import SERVICE, step_of
 
@@ -21,7 +21,7 @@ class TestService(CrashCase):
 
     def prepare(self) -> None:
         """The node was handed over."""
-        node_state.store(self.node, node_state.NodeState().given_away(datetime.now(UTC)))
+        node_store.store(self.node, node_state.NodeState().given_away(datetime.now(UTC)))
 
     def begin(self) -> None:
         """Its firmware is brought to the baseline."""

@@ -16,9 +16,9 @@ from ironic.conductor import task_manager
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.custody import BreakCause, Chain, Cover, Origin, Strength
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import wall_clock
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 from tests.emulator.conftest import Client
 from tests.ironic.api import LESSEE
@@ -62,7 +62,7 @@ class CustodyCase(InterferenceCase):
         """Somebody with the operator's password, or a BMC that forgets, behind our back."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             address = target_of(task).bmcs[0]
-            connection = tools_of(task, node_state.load(task.node)).connect(address)
+            connection = tools_of(task, node_store.load(task.node)).connect(address)
         with contextlib.closing(connection):
             writer = connection.writer()
             for number in (0, 1):
@@ -250,7 +250,7 @@ class TestAccepted(StartCase):
     def accept(self, headers: dict[str, str] = SYSTEM_ADMIN, **args: Any) -> int:
         """Ask for the step."""
         self.be(states.MANAGEABLE)
-        given = {'reason': 'as delivered', 'until': (runner.now() + timedelta(days=1)).isoformat()} | args
+        given = {'reason': 'as delivered', 'until': (wall_clock.now() + timedelta(days=1)).isoformat()} | args
         step = {'interface': 'firmware', 'step': 'accept_accelerator_custody'}
         asked = [step | {'args': {k: v for k, v in given.items() if v is not None}}]
         code = self.provision(headers, 'clean', clean_steps=asked, disable_ramdisk=True)
@@ -311,7 +311,7 @@ class TestAccepted(StartCase):
 
     def test_it_ends(self) -> None:
         """Then the cards are written, or not handed over."""
-        assert 202 == self.accept(until=(runner.now() + timedelta(seconds=2)).isoformat()), self.said
+        assert 202 == self.accept(until=(wall_clock.now() + timedelta(seconds=2)).isoformat()), self.said
         time.sleep(2)
         self.be(states.AVAILABLE)
         self.deploy()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ironic.common import states
 
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD
 from tests.ironic.placement_case import PlacementCase
 
@@ -26,7 +26,7 @@ class TestDoubted(PlacementCase):
         assert [GPU, GPU] == self.offers()
         # As handed.back leaves it.
         doubted = frozenset({self.gpu(0)})
-        node_state.store(self.node, replace(self.node_state, exposed=doubted, anew=doubted))
+        node_store.store(self.node, replace(self.node_state, exposed=doubted, anew=doubted))
         self.node.save()
 
     def step(self, name: str, **arguments: Any) -> list[str]:
@@ -48,7 +48,7 @@ class TestDoubted(PlacementCase):
     def test_a_tenant_keeps_what_the_node_shows(self) -> None:
         """Ironic would refuse to rebuild a node that has no more what its instance requires."""
         traits = set(self.node.traits.get_trait_names())
-        node_state.store(self.node, replace(self.node_state, handed_over=True))
+        node_store.store(self.node, replace(self.node_state, handed_over=True))
         self.node.save()
         self.step('inventory_accelerators')
         self.node.refresh()

@@ -18,7 +18,7 @@ from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
 FORGED = '96.00.99.00.99'
@@ -286,8 +286,8 @@ class TestGpus(DriftCase):
     def test_a_memory_that_cannot_be_read_costs_one_comparison(self) -> None:
         """Another version wrote it, or somebody changed it: no step fails, and the next look is compared again."""
         self.node.refresh()
-        value = dict(self.node.driver_internal_info[node_state.KEY])
-        self.node.set_driver_internal_info(node_state.KEY, value | {'seen': 'AAAA'})
+        value = dict(self.node.driver_internal_info[node_store.KEY])
+        self.node.set_driver_internal_info(node_store.KEY, value | {'seen': 'AAAA'})
         self.node.save()
         self.take_stock()
         assert [] == self.told()
@@ -307,7 +307,7 @@ class TestSlots(DriftCase):
         image = build_image(kind='function', model='d5005', component='slot', version='6.6.6', function='aes')
         self.machine.power('On')
         assert True is self.machine.tenant_program('FPGA1', 1, image)['written']
-        node_state.store(self.node, replace(self.node_state, looked=None))
+        node_store.store(self.node, replace(self.node_state, looked=None))
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             task.driver.firmware.cache_firmware_components(task)
         assert {'function'} == set(self.told())

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from ironic.common import states
 
-from baremetal_acc.policy.baseline import Exposure
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc.policy.baseline_rules import Exposure
+from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.api import OWNER
 from tests.ironic.test_api import OWNER_MEMBER, ApiCase
 
@@ -51,7 +51,7 @@ class TestExposure(ApiCase):
         assert states.CLEANFAIL == self.cleaned()
         self.config(group='baremetal_acc', default_exposure='none')
         self.say('tenant')
-        node_state.store(self.node, replace(node_state.NodeState()))
+        node_store.store(self.node, replace(node_state.NodeState()))
         assert states.CLEANFAIL == self.cleaned('verify_accelerators')
         assert 'lock host-device' in self.node.last_error
 

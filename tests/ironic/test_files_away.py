@@ -72,7 +72,7 @@ class TestForGood(FilesCase):
         job = self.node_state.job
         assert job is not None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr('baremetal_acc_ironic.steps.runner.now', lambda: job.deadline.replace(year=job.deadline.year + 1))
+            patch.setattr('baremetal_acc_ironic.steps.wall_clock.now', lambda: job.deadline.replace(year=job.deadline.year + 1))
             self.poll()
         assert states.CLEANFAIL == self.node.provision_state
         assert 'baseline.toml' in self.node.last_error

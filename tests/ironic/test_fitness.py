@@ -18,7 +18,7 @@ from ironic.common import states
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc_ironic.periodics import availability
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD
 from tests.ironic.placement_case import ROOT_CLASS, PlacementCase
 
@@ -131,7 +131,7 @@ class TestNotFit(FitnessCase):
         assert [] == self.asked
         self.change(
             driver_internal_info={
-                node_state.KEY: {k: v for k, v in self.node.driver_internal_info[node_state.KEY].items() if k != 'shelf'}
+                node_store.KEY: {k: v for k, v in self.node.driver_internal_info[node_store.KEY].items() if k != 'shelf'}
             }
         )
         history = self.history()
@@ -146,7 +146,7 @@ class TestNotFit(FitnessCase):
         self.change(provision_state=states.MANAGEABLE)
         self.round()
         assert [] == self.asked
-        assert node_state.KEY not in self.node.driver_internal_info
+        assert node_store.KEY not in self.node.driver_internal_info
 
     def test_a_card_that_was_swapped_in_maintenance_is_not_offered(self) -> None:
         """What is offered again was looked at: what does not hold up stays away, and the rest is offered."""
@@ -155,7 +155,7 @@ class TestNotFit(FitnessCase):
         self.round()
         state, card = self.node_state, self.gpu(0)
         # Another card stands in its place: no record of a lock is of that one.
-        node_state.store(self.node, replace(state, evidence=tuple(e for e in state.evidence if e.accelerator != card)))
+        node_store.store(self.node, replace(state, evidence=tuple(e for e in state.evidence if e.accelerator != card)))
         self.change(maintenance=False)
         self.round()
         assert [GPU] == self.offers()
@@ -178,7 +178,7 @@ class TestNotFit(FitnessCase):
         """Nobody has had the node, and the watch has found it: no deploy would pass, and none is to be sent there."""
         self.cleaned()
         card = min(c.accelerator for c in self.node_state.custody.cards)
-        node_state.store(self.node, replace(self.node_state, exposed=frozenset({card})))
+        node_store.store(self.node, replace(self.node_state, exposed=frozenset({card})))
         before = self.requests()
         self.round()
         assert ([], before) == (self.offers(), self.requests())
@@ -346,14 +346,14 @@ class TestTrouble(FitnessCase):
         """Cleaning has told placement, and nobody remembers that; Ironic lets the node fail."""
         self.to_active()
         self.clean()
-        with mock.patch('baremetal_acc_ironic.steps.runner._end', side_effect=SystemExit), pytest.raises(SystemExit):
+        with mock.patch('baremetal_acc_ironic.steps.runner.end_job', side_effect=SystemExit), pytest.raises(SystemExit):
             self.settle()
         assert [GPU, GPU] == self.offers()
         self.node.refresh()
-        state = node_state.load(self.node)
+        state = node_store.load(self.node)
         assert state.shelf.withdrawn is None
         self.change(provision_state=states.CLEANFAIL, reservation=None, maintenance=True, clean_step={})
-        node_state.store(self.node, replace(state, job=None))
+        node_store.store(self.node, replace(state, job=None))
         self.round()
         assert [] == self.offers()
 

@@ -12,7 +12,7 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import host_hold
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
 
@@ -84,7 +84,7 @@ class TestRamdisk(IronicCase):
         self.node.driver_internal_info = info
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            return runner._hold(task, flow)
+            return host_hold.must_hold_host(task, flow)
 
     def test_only_in_cleaning_and_only_while_it_runs_the_host_stays_on(self) -> None:
         """Everywhere else somebody else's code may run."""

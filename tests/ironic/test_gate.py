@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from ironic.common import state_machine, states
 
-from baremetal_acc.model.job import Flow, ItemState, Job, Release
-from baremetal_acc.model.job import Item as JobItem
+from baremetal_acc.model.action import Release
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item as JobItem
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText

@@ -28,8 +28,8 @@ from ironic.drivers.modules.redfish import power as redfish_power
 from baremetal_acc.bmc import registry as find_driver
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc_ironic.periodics import watch
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.state import node_store
+from baremetal_acc_ironic.steps import wall_clock
 from tests.ironic.api import LESSEE
 from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, SYSTEM_ADMIN, ApiCase, who
 from tests.lifecycles.site import Site
@@ -139,7 +139,7 @@ class HonestCase(ApiCase):
     def settling(self) -> bool:
         """A round of our periodics, while a step waits."""
         self.node.refresh()
-        state = node_state.load(self.node)
+        state = node_store.load(self.node)
         waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
         if waits or (state.job is not None and not state.job.ended):
             site().go_on(timedelta(minutes=2))
@@ -180,7 +180,7 @@ class HonestCase(ApiCase):
 
     def look_at_it(self) -> None:
         """Operator: allows a start, starts the host, and powers it off."""
-        until = (runner.now() + timedelta(hours=1)).isoformat()
+        until = (wall_clock.now() + timedelta(hours=1)).isoformat()
         step = {
             'interface': 'firmware',
             'step': 'allow_host_start',
@@ -309,9 +309,9 @@ class HonestCase(ApiCase):
         interface.end_proofs(self.service, self.context)
         interface.remove_interface_overrides(self.service, self.context)
         before = OnSite.host().power
-        watch.hand_out(self.service, self.context, runner.now() + timedelta(hours=self.random.randint(0, 3)))
+        watch.hand_out(self.service, self.context, wall_clock.now() + timedelta(hours=self.random.randint(0, 3)))
         self.node.refresh()
-        assert (before, ()) == (OnSite.host().power, node_state.load(self.node).untended)
+        assert (before, ()) == (OnSite.host().power, node_store.load(self.node).untended)
         assert (None, False) == (self.node.last_error, self.node.maintenance)
 
     def verbs(self) -> Iterator[Callable[[], None]]:

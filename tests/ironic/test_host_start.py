@@ -20,8 +20,8 @@ from baremetal_acc_ironic.authorization import interface_overrides
 from baremetal_acc_ironic.host_power import host_start
 from baremetal_acc_ironic.host_power.gate import MAY_START, Reason
 from baremetal_acc_ironic.power import PowerRefused
-from baremetal_acc_ironic.state import node_state, proof
-from baremetal_acc_ironic.steps import read_only, runner
+from baremetal_acc_ironic.state import node_store, proof
+from baremetal_acc_ironic.steps import read_only, wall_clock
 from tests.ironic.api import LESSEE
 from tests.ironic.case import TYPE
 from tests.ironic.test_api import (
@@ -94,7 +94,7 @@ class StartCase(ApiCase):
     def remembered(self, **values: Any) -> None:
         """What is remembered of the node, changed."""
         self.node.refresh()
-        node_state.store(self.node, replace(node_state.load(self.node), **values))
+        node_store.store(self.node, replace(node_store.load(self.node), **values))
 
     def deployed(self) -> None:
         """Cleaned and deployed, with the host off."""
@@ -269,7 +269,7 @@ class TestAllowed(StartCase):
     def allow(self, headers: dict[str, str] = SYSTEM_ADMIN, **args: Any) -> int:
         """Ask for the step."""
         self.be(states.MANAGEABLE)
-        given = {'reason': 'to look at its console', 'expires': (runner.now() + timedelta(hours=1)).isoformat()} | args
+        given = {'reason': 'to look at its console', 'expires': (wall_clock.now() + timedelta(hours=1)).isoformat()} | args
         step = {'interface': 'firmware', 'step': 'allow_host_start', 'args': {k: v for k, v in given.items() if v is not None}}
         code = self.provision(headers, 'clean', clean_steps=[step], disable_ramdisk=True)
         if code == 202:
@@ -303,7 +303,7 @@ class TestAllowed(StartCase):
         assert 202 == self.allow(), self.said
         given = self.node_state.start_allowed
         assert given is not None
-        self.remembered(start_allowed=replace(given, until=runner.now()))
+        self.remembered(start_allowed=replace(given, until=wall_clock.now()))
         assert self.power(SYSTEM_ADMIN, states.POWER_ON) in (400, 409)
         self.remembered(start_allowed=given)
         self.be(states.MANAGEABLE, lessee=LESSEE)
@@ -516,7 +516,7 @@ class TestReading(StartCase):
     def test_a_start_is_refused_where_nothing_can_be_read_of_the_node(self) -> None:
         """Another version wrote it, or somebody changed it."""
         self.deployed()
-        self.node.driver_internal_info = self.node.driver_internal_info | {node_state.KEY: {'format': 99}}
+        self.node.driver_internal_info = self.node.driver_internal_info | {node_store.KEY: {'format': 99}}
         self.node.save()
         refused = host_start.refusal(self.node, states.POWER_ON, None)
         assert refused is not None

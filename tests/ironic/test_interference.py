@@ -21,9 +21,9 @@ from ironic.conductor.utils import node_power_action
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.node_state import StartAllowed
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import host_hold, runner
 from tests.ironic.case import GPU_NEW, IronicCase
 
 EVIL = build_image(model='h100', component='gpu', version=GPU_NEW, seed='evil')
@@ -242,7 +242,7 @@ class TestUnlocked(InterferenceCase):
         left = self.node_state.opened
         assert left is not None
         marks = tuple(replace(mark, last_reset=None) for mark in left.held_off)
-        node_state.store(self.node, replace(self.node_state, opened=replace(left, held_off=marks)))
+        node_store.store(self.node, replace(self.node_state, opened=replace(left, held_off=marks)))
         self.sync()
         assert frozenset() == self.node_state.exposed
         self.switch('On')
@@ -264,12 +264,12 @@ class TestUnlocked(InterferenceCase):
         """And from its end on the host is off as before."""
         until = datetime.now(UTC) + timedelta(hours=1)
         word = StartAllowed(since=datetime.now(UTC), until=until, by='root', why='to look at it', vouched=True)
-        node_state.store(self.node, replace(self.node_state, start_allowed=word))
+        node_store.store(self.node, replace(self.node_state, start_allowed=word))
         for power in (states.POWER_ON, states.POWER_OFF):
             with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
                 node_power_action(task, power)
         self.node.refresh()
-        node_state.store(self.node, replace(self.node_state, start_allowed=None))
+        node_store.store(self.node, replace(self.node_state, start_allowed=None))
         assert 1 == len(self.node_state.opened.held_off)
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
@@ -297,7 +297,7 @@ class TestRamdisk(InterferenceCase):
 
     def in_ramdisk(self, runs: bool) -> None:
         """Whether Ironic's ramdisk answers from the host."""
-        self._patch.setattr(runner, '_hold', lambda _task, flow: not (runs and flow is Flow.CLEAN))
+        self._patch.setattr(host_hold, 'must_hold_host', lambda _task, flow: not (runs and flow is Flow.CLEAN))
 
     def unlocked(self) -> None:
         """At the baseline, and unlocked in the ramdisk, which runs still."""
@@ -360,7 +360,7 @@ class TestFailed(InterferenceCase):
         self.clean({'step': 'unlock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         # As if the BMC had lost them: no step of ours has opened them.
-        node_state.store(self.node, replace(self.node_state, opened=None))
+        node_store.store(self.node, replace(self.node_state, opened=None))
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.machine.fault('lock-ignored')
@@ -493,5 +493,5 @@ class TestMemory(InterferenceCase):
         read = decode(Job, old)
         assert ((), (), frozenset(), ()) == (read.held_off, read.left_on, read.shut, read.interferences)
         assert job == decode(Job, encode(job))
-        state = node_state.load(self.node)
+        state = node_store.load(self.node)
         assert state == decode(node_state.NodeState, encode(state))

@@ -19,7 +19,7 @@ from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
 from baremetal_acc_ironic.periodics import watch
 from baremetal_acc_ironic.power import PowerRefused
 from baremetal_acc_ironic.reporting import record
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.steps import runner
 from tests.emulator_ipmi.programs import Ipmitool
 from tests.ironic.case import TYPE
@@ -130,7 +130,7 @@ class TestLife(IpmiCase):
         """The node was made anew, or what is remembered of it is lost: nothing could be opened in the end."""
         self.to_active()
         before = self.closed()
-        node_state.store(self.node, replace(self.node_state, undos=()))
+        node_store.store(self.node, replace(self.node_state, undos=()))
         self.serve('unlock_accelerators')
         assert states.SERVICEFAIL == self.settle()
         assert 'no record of what we have closed' in self.node.last_error
@@ -236,7 +236,7 @@ class TestInterrupted(IpmiCase):
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             longer_ago = tuple(replace(one, at=one.at - timedelta(seconds=10)) for one in job.turned_away)
-            node_state.store(task.node, replace(self.node_state, job=replace(job, turned_away=longer_ago)))
+            node_store.store(task.node, replace(self.node_state, job=replace(job, turned_away=longer_ago)))
         runner.TURNS = 20
         self.until(lambda: self.node_state.job is None)
         assert 'all locks are engaged again' in self.node.maintenance_reason
@@ -294,7 +294,7 @@ class TestWatched(WatchCase, IpmiCase):
         """A part that was opened after the hand-over by others goes into the record, too: we have closed it."""
         self.handed_over()
         state = self.node_state
-        node_state.store(self.node, replace(state, undos=()))
+        node_store.store(self.node, replace(state, undos=()))
         self.somebody_opens(*[record for undo in state.undos for record in undo.closed])
         self.round()
         assert [u.closed for u in state.undos] == [u.closed for u in self.node_state.undos]
@@ -362,7 +362,7 @@ class TestAccounts(WatchCase, IpmiCase):
         assert state.watched is not None
         assert state.watched.looked is not None
         long_ago = state.watched.looked - timedelta(hours=2)
-        node_state.store(self.node, replace(state, watched=replace(state.watched, looked=long_ago)))
+        node_store.store(self.node, replace(state, watched=replace(state.watched, looked=long_ago)))
         self.round()
         assert (['account'], [('start', 'account')]) == (self.alarms(), self.told())
         text = "account 'mallory' (number 5, administrator) of BMC host: no rule expects it"

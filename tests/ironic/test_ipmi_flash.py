@@ -13,7 +13,7 @@ from ironic.conductor import task_manager
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
-from baremetal_acc.model.job import Stage
+from baremetal_acc.model.action import Stage
 from baremetal_acc.planning.job_transitions import current
 from baremetal_acc_ironic.power import PowerRefused
 from baremetal_acc_ironic.steps import runner

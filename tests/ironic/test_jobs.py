@@ -11,7 +11,7 @@ from ironic.common import rpc, states
 from ironic.conductor import manager as conductor_manager
 
 from baremetal_acc_ironic.periodics import recovery
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.steps import runner
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
@@ -245,7 +245,7 @@ class TestHalfFailed(JobCase):
         job = self.node_state.job
         assert job is not None
         failed = replace(job, items=(), ended=True, reasons=('node node-1: reconcile_accelerators: it burns',))
-        node_state.store(self.node, replace(self.node_state, job=failed))
+        node_store.store(self.node, replace(self.node_state, job=failed))
         self.node.clean_step, self.node.last_error = {}, last_error
         self.node.save()
         self.poll()
@@ -276,7 +276,7 @@ class TestStale(JobCase):
         self.clean()
         self.node.refresh()
         step, info, state = self.node.clean_step, copy.deepcopy(self.node.driver_internal_info), self.node_state
-        node_state.store(self.node, replace(state, lifecycle=state.lifecycle + 1))
+        node_store.store(self.node, replace(state, lifecycle=state.lifecycle + 1))
         self.still()
         self.node.driver_internal_info = copy.deepcopy(info) | {'clean_step_index': 3}
         self.still()
@@ -316,10 +316,10 @@ class TestForeignKey(JobCase):
 
     def test_another_format_is_refused(self) -> None:
         """A newer version wrote it; nothing is overwritten."""
-        self.node.driver_internal_info = {node_state.KEY: {'format': 99}}
+        self.node.driver_internal_info = {node_store.KEY: {'format': 99}}
         self.node.save()
         self.clean()
         self.node.refresh()
         assert states.CLEANFAIL == self.node.provision_state
         assert "driver_internal_info['baremetal_acc'] has another format than 1" in self.node.last_error
-        assert {'format': 99} == self.node.driver_internal_info[node_state.KEY]
+        assert {'format': 99} == self.node.driver_internal_info[node_store.KEY]

@@ -9,7 +9,7 @@ from unittest import mock
 from ironic.common import states
 
 from baremetal_acc_ironic import placement as told_by
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.steps import job_context
 from tests.ironic.placement_case import PlacementCase
 
@@ -109,9 +109,9 @@ class TestRemoved(LeavingCase):
     def test_what_an_older_version_remembers_is_read(self) -> None:
         """It knows of no slots that were used: what they hold stays on offer."""
         self.program(Slot0='gzip')
-        stored = self.node.driver_internal_info[node_state.KEY]
+        stored = self.node.driver_internal_info[node_store.KEY]
         assert 'shelf' not in stored['state']  # of which an older version refuses a key that it does not know
-        self.node.set_driver_internal_info(node_state.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
+        self.node.set_driver_internal_info(node_store.KEY, {k: v for k, v in stored.items() if k != 'shelf'})
         self.node.save()
         assert node_state.Withdrawals() == self.node_state.shelf
         self.clean_up()

@@ -9,7 +9,7 @@ from ironic import objects
 from ironic.common import states
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import IronicCase
 
 NAME = 'verify_accelerators'
@@ -49,7 +49,7 @@ class TestLeftOut(IronicCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
         proven = tuple(replace(e, flow=Flow.DEPLOY) for e in self.node_state.evidence)
         assert {self.node_state.lifecycle} == {e.lifecycle for e in proven}
-        node_state.store(self.node, replace(self.node_state, evidence=proven))
+        node_store.store(self.node, replace(self.node_state, evidence=proven))
         assert states.DEPLOYFAIL == self.deployed(step(0, 'lock_accelerators'))
         assert 'found closed, not engaged by us' in str(self.node.last_error)
         assert states.ACTIVE == self.deployed(), self.node.last_error

@@ -16,7 +16,7 @@ from ironic.conductor import task_manager
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic.power import PowerRefused
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.api import LESSEE
 from tests.ironic.case import BASELINE
 from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase
@@ -142,7 +142,7 @@ class TestInspection(LesseeCase):
     def test_of_the_operator_or_the_owner_it_does(self) -> None:
         """They have changed the hardware."""
         for headers in (SYSTEM_ADMIN, OWNER_ADMIN):
-            node_state.store(self.node, replace(self.node_state, known=self.before))
+            node_store.store(self.node, replace(self.node_state, known=self.before))
             assert states.MANAGEABLE == self.ask(headers, 'inspect')
             assert 1 == len(self.node_state.known)
 
@@ -160,7 +160,7 @@ class TestPower(LesseeCase):
     def setUp(self) -> None:
         super().setUp()
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
-        node_state.store(self.node, replace(self.node_state, quarantined=(one,), proven=datetime(2026, 11, 20, tzinfo=UTC)))
+        node_store.store(self.node, replace(self.node_state, quarantined=(one,), proven=datetime(2026, 11, 20, tzinfo=UTC)))
 
     def switch(self, wanted: str, provision_state: str) -> None:
         """A power request in a state, as the conductor carries it out."""

@@ -60,7 +60,7 @@ def test_a_host_is_off_when_it_is_read_off(
 
     monkeypatch.setattr(handover, 'sessions', sessions)
     monkeypatch.setattr(handover, 'target_of', lambda _: None)
-    monkeypatch.setattr(handover.node_state, 'held', lambda _: None)
+    monkeypatch.setattr(handover.node_store, 'held', lambda _: None)
     task: Any = SimpleNamespace(node=SimpleNamespace())
     tools: Any = SimpleNamespace(polling=None, power_changed=lambda *_: None)
     if isinstance(expected, Exception):

@@ -18,8 +18,9 @@ from unittest import mock
 from ironic.common import states
 
 from baremetal_acc.emulator.redfish.view import Options
-from baremetal_acc.model.job import CheckImage, Flash, ItemState
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc.model.action import CheckImage, Flash
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.case import IronicCase
 from tests.malicious import test_catalogues, test_images, test_signatures, test_swapped, test_web, workshop
 from tests.malicious.notary import notarised
@@ -200,7 +201,7 @@ class TestSwapped(MaliciousCase):
     def when_checked(self, strike: Callable[[], object]) -> Iterator[list[bool]]:
         """The attacker strikes once, when the job is stored whose last image has just been checked."""
         struck: list[bool] = []
-        store = node_state.store
+        store = node_store.store
 
         def watched(node: Any, state: node_state.NodeState) -> None:
             store(node, state)
@@ -211,7 +212,7 @@ class TestSwapped(MaliciousCase):
                 strike()
                 struck.append(True)
 
-        with mock.patch.object(node_state, 'store', watched):
+        with mock.patch.object(node_store, 'store', watched):
             yield struck
 
 

@@ -23,7 +23,7 @@ from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.reporting import record
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target
 from tests.ironic.case import TYPE, IronicCase
@@ -63,14 +63,14 @@ class TestMemory(IronicCase):
 
     def test_what_is_stored_comes_back(self) -> None:
         """Small ones stay readable for people."""
-        node_state.store(self.node, machine(1))
+        node_store.store(self.node, machine(1))
         assert machine(1) == self.node_state
-        assert {'format', 'lifecycle', 'busy', 'state', 'proven'} == self.node.driver_internal_info[node_state.KEY].keys()
-        assert node_state.busy(self.node.driver_internal_info)
+        assert {'format', 'lifecycle', 'busy', 'state', 'proven'} == self.node.driver_internal_info[node_store.KEY].keys()
+        assert node_store.busy(self.node.driver_internal_info)
 
     def test_a_job_over_sixteen_cards_fits(self) -> None:
         """Large ones are compressed: with Ironic's own keys they stay below what MySQL takes."""
-        node_state.store(self.node, machine(16))
+        node_store.store(self.node, machine(16))
         assert machine(16) == self.node_state
         assert ROW_BYTES / 2 > len(json.dumps(self.node.driver_internal_info))
 
@@ -78,15 +78,15 @@ class TestMemory(IronicCase):
         """The error names the bound and the argument that helps."""
         huge = NodeState(digest=random.Random(1).randbytes(60000).hex())
         with pytest.raises(AccError, match=r'49152 are allowed .*devices'):
-            node_state.store(self.node, huge)
-        assert node_state.KEY not in self.node.driver_internal_info
+            node_store.store(self.node, huge)
+        assert node_store.KEY not in self.node.driver_internal_info
 
     def test_what_was_tampered_with_is_refused(self) -> None:
         """Nothing is guessed, and nothing that unpacks without end is unpacked."""
         for state in ({'format': 1, 'packed': 'AAAA'}, {'format': 1, 'state': {'lifecycle': 'x'}}, {'format': 2}, []):
-            self.node.driver_internal_info = {node_state.KEY: state}
+            self.node.driver_internal_info = {node_store.KEY: state}
             with pytest.raises(StaleJob):
-                node_state.load(self.node)
+                node_store.load(self.node)
 
     def test_a_lifecycle_ends_when_the_node_goes_and_when_it_comes(self) -> None:
         """What was proven stays for the comparison with what was handed over, and is gone when the node is back."""

@@ -8,7 +8,7 @@ from ironic.conductor import manager as conductor_manager
 from ironic.conductor import task_manager
 
 from baremetal_acc_ironic.power import PowerRefused
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import open_locks
 from tests.ironic.case import IronicCase
 
 UPDATE = {'step': 'update_accelerator_firmware'}
@@ -92,4 +92,4 @@ class TestPower(IronicCase):
         self.node.refresh()
         job = self.node_state.job
         assert job is not None
-        assert (False, False) == (job.writing, runner.touched(job))
+        assert (False, False) == (job.writing, open_locks.touched(job))

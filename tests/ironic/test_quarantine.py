@@ -11,13 +11,15 @@ import pytest
 from ironic.common import faults, states
 
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Verdict
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
-from baremetal_acc_ironic.state import node_state, quarantine
+from baremetal_acc_ironic.state import node_store, quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.planning import values as v
@@ -224,7 +226,7 @@ class TestMemory(QuarantineCase):
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
         old = self.node_state
         assert () == old.quarantined
-        node_state.store(self.node, replace(old, quarantined=(one,)))
+        node_store.store(self.node, replace(old, quarantined=(one,)))
         assert (one,) == self.node_state.quarantined
         assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.node_state)
 

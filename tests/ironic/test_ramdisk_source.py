@@ -18,9 +18,9 @@ from ironic.drivers.modules.redfish import boot as redfish_boot
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic.authorization import ramdisk_source
 from baremetal_acc_ironic.hardware import IpmiAccHardware, RedfishAccHardware
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.node_state import NodeState
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import host_hold, runner
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_MEMBER, ApiCase
 
 RECONCILE = 'reconcile_accelerators'
@@ -138,7 +138,7 @@ class TestSource(ApiCase):
         """The host may stay on in cleaning, with something that calls itself the ramdisk."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.node.driver_internal_info = task.node.driver_internal_info | {'agent_url': 'https://192.0.2.1:9999'}
-            return not runner._hold(task, Flow.CLEAN)
+            return not host_hold.must_hold_host(task, Flow.CLEAN)
 
     def write(self, headers: dict[str, str], path: str, value: Any) -> None:
         """Change one field through the API."""
@@ -209,4 +209,4 @@ class TestSource(ApiCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.validate(task)
         self.node.refresh()
-        assert None is node_state.load(self.node).ramdisk
+        assert None is node_store.load(self.node).ramdisk

@@ -12,7 +12,7 @@ from ironic.common import states
 
 from baremetal_acc.scheduling import regions
 from baremetal_acc_ironic.reporting import record
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.case import IronicCase
 
 BASELINE = """\
@@ -38,7 +38,7 @@ class TestRegions(IronicCase):
     def remembered(self) -> regions.Regions:
         """As whoever steers a fleet reads it."""
         self.node.refresh()
-        return regions.read(self.node.driver_internal_info[node_state.KEY]['regions'])
+        return regions.read(self.node.driver_internal_info[node_store.KEY]['regions'])
 
     def test_what_was_programmed_is_remembered_with_its_time(self) -> None:
         """By cleaning, whatever it brings back, it is not: only what somebody asked for is to rest."""
@@ -82,10 +82,10 @@ class TestRegions(IronicCase):
         """Of another version, or tampered with; the next look remembers anew."""
         self.clean({'step': 'reconcile_accelerators'})
         self.settle()
-        info = self.node.driver_internal_info[node_state.KEY] | {'regions': {'by': 'a later version'}}
-        self.node.set_driver_internal_info(node_state.KEY, info)
+        info = self.node.driver_internal_info[node_store.KEY] | {'regions': {'by': 'a later version'}}
+        self.node.set_driver_internal_info(node_store.KEY, info)
         self.node.save()
-        assert None is node_state.load(self.node).regions
+        assert None is node_store.load(self.node).regions
         self.clean({'step': 'reconcile_accelerators'})
         self.settle()
         assert {'Slot0', 'Slot1'} == set(self.held())
@@ -96,10 +96,10 @@ class TestRegions(IronicCase):
             regions.Slot(accelerator=f'uuid:{n}', slot_id='Slot0', takes=frozenset({f'a{n}', 'b'})) for n in range(40)
         )
         found = regions.Regions(at=datetime.now(UTC), slots=slots)
-        node_state.store(self.node, node_state.NodeState(regions=found))
-        assert found == node_state.load(self.node).regions
-        size = node_state.LIMIT_BYTES - 1500
-        node_state.store(
+        node_store.store(self.node, node_state.NodeState(regions=found))
+        assert found == node_store.load(self.node).regions
+        size = node_store.LIMIT_BYTES - 1500
+        node_store.store(
             self.node, node_state.NodeState(regions=found, seen=None, handed=random.Random(1).randbytes(size // 2).hex())
         )
-        assert None is node_state.load(self.node).regions
+        assert None is node_store.load(self.node).regions

@@ -13,7 +13,7 @@ from ironic.common import states
 from oslo_upgradecheck.upgradecheck import Code
 
 from baremetal_acc_ironic import status
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic.case import TYPE, IronicCase
 
 
@@ -80,22 +80,22 @@ class TestStatus(IronicCase):
         self.to_active()
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
         proven = self.node_state.proven
-        stored = self.node.driver_internal_info[node_state.KEY]
+        stored = self.node.driver_internal_info[node_store.KEY]
         del stored['proven']
-        self.be(driver_internal_info={node_state.KEY: stored})
+        self.be(driver_internal_info={node_store.KEY: stored})
         assert (Code.SUCCESS, None) == self.found()['Proofs of active nodes']
         assert proven is not None
         assert self.node_state.proven is not None
-        node_state.store(self.node, replace(self.node_state, proven=None))
+        node_store.store(self.node, replace(self.node_state, proven=None))
         assert Code.WARNING == self.found()['Proofs of active nodes'][0]
 
     def test_what_an_earlier_version_handed_over_without_a_certificate_counts(self) -> None:
         """As proven, whenever that was."""
         stored = {'format': 1, 'handed': 'x'}
-        assert node_state.proven({node_state.KEY: stored})
-        assert datetime.fromtimestamp(0, UTC) == node_state._proven(stored)
-        assert not node_state.proven({node_state.KEY: stored | {'proven': None}})
-        assert not node_state.proven({node_state.KEY: {'format': 1}})
+        assert node_store.proven({node_store.KEY: stored})
+        assert datetime.fromtimestamp(0, UTC) == node_store._proven(stored)
+        assert not node_store.proven({node_store.KEY: stored | {'proven': None}})
+        assert not node_store.proven({node_store.KEY: {'format': 1}})
 
     def test_many_are_counted(self) -> None:
         """Not all of them are printed."""

@@ -12,10 +12,10 @@ from ironic.conductor import manager as conductor_manager
 from ironic.conductor import task_manager
 from oslo_utils import timeutils
 
-from baremetal_acc.model.job import Stage
+from baremetal_acc.model.action import Stage
 from baremetal_acc.planning.job_transitions import current
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.state import node_state, node_store
+from baremetal_acc_ironic.steps import open_locks, runner
 from tests.ironic.case import GPU_NEW, GPU_OLD
 from tests.ironic.test_jobs import GPU_0, UPDATE, JobCase
 
@@ -54,7 +54,7 @@ class TestOnlyThoughtDead(JobCase):
 
         :returns: what the other conductor relies on: as it left it, and after we went on.
         """
-        kept = node_state.store
+        kept = node_store.store
         self.addCleanup(setattr, node_state, 'store', kept)
         left: list[tuple[Any, ...]] = []
 
@@ -62,12 +62,12 @@ class TestOnlyThoughtDead(JobCase):
             kept(node, state)
             job = state.job
             if job is not None and current(job) is stage and any(i.state.begun and not i.state.ended for i in job.items):
-                node_state.store = kept
+                node_store.store = kept
                 taken()
                 self.machine.reset_log()
                 left.append(self.row())
 
-        node_state.store = store
+        node_store.store = store
         for _ in range(200):
             # At the end of the turn Ironic gives back a lock that it has not any more, and says so.
             with contextlib.suppress(exception.NodeLocked):
@@ -85,7 +85,7 @@ class TestOnlyThoughtDead(JobCase):
         """The other conductor has done its turn, and another worker of ours has the lock now."""
         self.taken_over()
         info = dict(self.dbapi.get_node_by_id(self.node.id).driver_internal_info)
-        info[node_state.KEY] = info[node_state.KEY] | {'lifecycle': 7}
+        info[node_store.KEY] = info[node_store.KEY] | {'lifecycle': 7}
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.dbapi.release_node('other-host', self.node.id)
         self.dbapi.reserve_node('test-host', self.node.id)
@@ -93,7 +93,7 @@ class TestOnlyThoughtDead(JobCase):
     def row(self) -> tuple[Any, ...]:
         """What the other conductor relies on."""
         node = self.dbapi.get_node_by_id(self.node.id)
-        return node.provision_state, node.driver_internal_info[node_state.KEY], node.maintenance, node.power_state
+        return node.provision_state, node.driver_internal_info[node_store.KEY], node.maintenance, node.power_state
 
     def test_no_host_is_powered_off_that_another_one_has(self) -> None:
         """Nothing reaches the BMC, and the node stays as the other one left it."""
@@ -173,7 +173,7 @@ class TestIronicsTimeouts(JobCase):
         self.deploy()
         self.node.refresh()
         assert states.DEPLOYWAIT == self.node.provision_state
-        while self.node_state.job is not None and not runner.touched(self.node_state.job):
+        while self.node_state.job is not None and not open_locks.touched(self.node_state.job):
             self.poll()
         self.long_ago()
         self.service._check_deploy_timeouts(self.context)

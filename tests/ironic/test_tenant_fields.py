@@ -11,7 +11,7 @@ from ironic.api.controllers.v1 import node as node_api
 from ironic.common import policy, states
 from ironic.conductor import task_manager
 
-from baremetal_acc.policy.baseline import NodeFacts
+from baremetal_acc.policy.baseline_rules import NodeFacts
 from baremetal_acc.pools import ironic as fleet
 from baremetal_acc_ironic.state.target import target
 from tests.conftest import TREE

@@ -7,8 +7,8 @@ from dataclasses import replace
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import KEY
+from baremetal_acc_ironic.state import node_store
+from baremetal_acc_ironic.state.node_store import KEY
 from baremetal_acc_ironic.state.target import target
 from tests.ironic.api import OWNER
 from tests.ironic.test_api import OWNER_ADMIN, ApiCase
@@ -156,5 +156,5 @@ class TestTraits(ApiCase):
         # What lists of devices say of one card says nothing of the others.
         assert {'CUSTOM_NVIDIA_2330', 'CUSTOM_GPU_NVIDIA_H100'} == self.node_state.traits - ours
         assert ours == self.facts()
-        node_state.store(self.node, replace(self.node_state, traits=frozenset()))
+        node_store.store(self.node, replace(self.node_state, traits=frozenset()))
         assert frozenset() == self.facts()

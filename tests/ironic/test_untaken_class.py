@@ -8,7 +8,7 @@ from typing import Any
 from ironic.common import states
 from ironic.conductor import task_manager
 
-from baremetal_acc.policy.baseline import Downgrade, Match, Offering, OnLeave, Rule
+from baremetal_acc.policy.baseline_rules import Downgrade, Match, Offering, OnLeave, Rule
 from baremetal_acc_ironic.authorization import accepted_values
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.case import BASELINE, IronicCase

@@ -20,7 +20,7 @@ from baremetal_acc.planning import custody
 from baremetal_acc_ironic import power
 from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch, watch_states
 from baremetal_acc_ironic.periodics.watch_states import EXPECTED, ExpectedState
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.node_state import NodeState, StartAllowed
 from tests.ironic import ipmi_case
 from tests.ironic.api import LESSEE
@@ -87,7 +87,7 @@ class UntendedCase(WatchCase):
         kept, now = self.node_state.custody, datetime.now(UTC)
         for card in kept.cards:
             kept = custody.begun(kept, card.accelerator, Origin.ACCEPTED, now, by=['root'], until=now + timedelta(days=1))
-        node_state.store(self.node, replace(self.node_state, custody=kept))
+        node_store.store(self.node, replace(self.node_state, custody=kept))
         self.cards = {card.accelerator for card in kept.cards}
         self.begun = self.node_state
         self.round()  # the first time that the conductor sees the node; from the next moment on it is due
@@ -113,7 +113,7 @@ class UntendedCase(WatchCase):
         clean = {'instance_uuid': None, 'lessee': None, 'maintenance': False, 'fault': None, 'disable_power_off': False}
         self.dbapi.update_node(self.node.id, {'provision_state': state} | clean | values)
         self.node.refresh()
-        node_state.store(self.node, self.begun)
+        node_store.store(self.node, self.begun)
         self.press('On' if on else 'ForceOff')
         _impl_test.reset()
 
@@ -329,7 +329,7 @@ class TestQuiet(UntendedCase):
         judged[self.node.uuid] = replace(judged[self.node.uuid], at=datetime.now(UTC) - timedelta(hours=2))
         assert self.asked() > usual
         assert usual == self.asked()
-        node_state.store(self.node, replace(self.begun, evidence=()))
+        node_store.store(self.node, replace(self.begun, evidence=()))
         self.round()
         assert BEGUN == self.told(), 'nothing says any more that these locks are ours'
 
@@ -338,7 +338,7 @@ class TestQuiet(UntendedCase):
         info = dict(self.node.driver_info)
         del info['redfish_system_id']
         self.be(states.AVAILABLE, on=False, driver_info=info)
-        node_state.store(self.node, replace(self.begun, seen=None))
+        node_store.store(self.node, replace(self.begun, seen=None))
         assert self.asked() > 3
         assert self.asked() <= 3
         assert 1 == self.asked()
@@ -374,7 +374,7 @@ class TestQuiet(UntendedCase):
     def test_a_node_that_is_locked_or_worked_on_is_left_alone(self) -> None:
         """Whoever has it may be about to start its host."""
         self.open()
-        with mock.patch.object(node_state, 'busy', return_value=True):
+        with mock.patch.object(node_store, 'busy', return_value=True):
             self.round()
         self.assert_quiet()
 
@@ -394,7 +394,7 @@ class TestAllowed(UntendedCase):
         self.open()
         before = self.begun
         self.begun = replace(before, start_allowed=self.allowed())
-        node_state.store(self.node, self.begun)
+        node_store.store(self.node, self.begun)
         self.round()
         self.assert_quiet()
         self.begun = replace(before, start_allowed=self.allowed(hours=-1))
@@ -409,7 +409,7 @@ class TestAllowed(UntendedCase):
     def test_who_does_not_vouch_for_what_boots_has_the_cards_exposed(self) -> None:
         """Whoever has pressed the button; and the host runs on."""
         self.open()
-        node_state.store(self.node, replace(self.begun, start_allowed=self.allowed(vouched=False)))
+        node_store.store(self.node, replace(self.begun, start_allowed=self.allowed(vouched=False)))
         self.round()
         assert ([], 'On') == (self.told(), self.host)
         assert self.cards == self.node_state.exposed
@@ -460,7 +460,7 @@ class TestDayOne(UntendedCase):
         """So every node begins; its cards are written by no cleaning for that."""
         for state in (states.ENROLL, states.MANAGEABLE):
             self.open(state)
-            node_state.store(self.node, NodeState())
+            node_store.store(self.node, NodeState())
             self.round()
             assert (BEGUN, 'On', frozenset()) == (self.told(), self.host, self.node_state.exposed), state
             self.round()
@@ -537,15 +537,15 @@ class TestUnread(UntendedCase):
         """Told once and when it is over, in every state that is watched; nothing is written to such a node."""
         for state in (states.AVAILABLE, states.ACTIVE):
             self.open(state)
-            kept = self.node.driver_internal_info[node_state.KEY]
+            kept = self.node.driver_internal_info[node_store.KEY]
             broken = {'format': 99}
-            self.node.set_driver_internal_info(node_state.KEY, broken)
+            self.node.set_driver_internal_info(node_store.KEY, broken)
             self.node.save()
             for _ in range(2):
                 self.round()
                 assert [('start', 'unloadable')] == self.told(), state
-            assert ('On', broken) == (self.host, self.node.driver_internal_info[node_state.KEY])
-            self.node.set_driver_internal_info(node_state.KEY, kept)
+            assert ('On', broken) == (self.host, self.node.driver_internal_info[node_store.KEY])
+            self.node.set_driver_internal_info(node_store.KEY, kept)
             self.node.save()
             self.round()
             assert ('end', 'unloadable') in self.told()
@@ -596,7 +596,7 @@ class TestRaces(UntendedCase):
         self.open()
         info = dict(self.node.driver_internal_info)
         other = replace(self.begun, opened=node_state.Opened(since=datetime.now(UTC), why='a step'))
-        node_state.store(self.node, other)
+        node_store.store(self.node, other)
         stored = self.node.driver_internal_info
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)
@@ -609,7 +609,7 @@ class TestRaces(UntendedCase):
         self.open()
         info = dict(self.node.driver_internal_info)
         job = replace(writing(), custody=self.begun.custody, undos=self.begun.undos)
-        node_state.store(self.node, replace(self.begun, job=job))
+        node_store.store(self.node, replace(self.begun, job=job))
         stored, busy = self.node.driver_internal_info, self.node_state
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)

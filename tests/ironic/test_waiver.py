@@ -13,8 +13,8 @@ from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.steps import runner, waivers
+from baremetal_acc_ironic.state import node_state, node_store
+from baremetal_acc_ironic.steps import step_errors, waivers, wall_clock
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_ADMIN, SYSTEM_ADMIN, SYSTEM_MEMBER, ApiCase
 
 WAIVE = 'waive_accelerator_locks'
@@ -23,7 +23,7 @@ OPEN = 'no mechanism blocks this path'
 
 
 def until(days: float) -> str:
-    return (runner.now() + timedelta(days=days)).isoformat(timespec='seconds')
+    return (wall_clock.now() + timedelta(days=days)).isoformat(timespec='seconds')
 
 
 class WaiverCase(ApiCase):
@@ -109,7 +109,7 @@ class TestByStep(WaiverCase):
         gpu = AcceleratorId(self.gpu(0))
         assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(1)), self.node.last_error
         hidden = (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_ERoT_GPU_0')
-        node_state.store(self.node, replace(self.node_state, blockable=(hidden,), known=frozenset({gpu})))
+        node_store.store(self.node, replace(self.node_state, blockable=(hidden,), known=frozenset({gpu})))
         assert states.CLEANFAIL == self.cleaned()
         assert 'a mechanism for it was shown before, so no waiver covers it' in self.node.last_error
         self.clear()
@@ -124,8 +124,8 @@ class TestByStep(WaiverCase):
         assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(1)), self.node.last_error
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         (given,) = self.node_state.waivers
-        ended = replace(given, waiver=replace(given.waiver, expires=runner.now() - timedelta(seconds=1)))
-        node_state.store(self.node, replace(self.node_state, waivers=(ended,)))
+        ended = replace(given, waiver=replace(given.waiver, expires=wall_clock.now() - timedelta(seconds=1)))
+        node_store.store(self.node, replace(self.node_state, waivers=(ended,)))
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert f'the waiver of rule {WAIVE} of 20' in self.node.last_error
@@ -179,17 +179,17 @@ class TestByStep(WaiverCase):
         self.node.provision_state, self.node.target_provision_state = states.CLEANING, states.AVAILABLE
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            with pytest.raises(runner.StepFailed, match='an automated flow has it'):
+            with pytest.raises(step_errors.StepFailed, match='an automated flow has it'):
                 task.driver.firmware.waive_accelerator_locks(task, paths=['host-device'], reason='r', expires=until(1))
-            assert () == node_state.load(task.node).waivers
+            assert () == node_store.load(task.node).waivers
 
     def test_there_is_a_bound(self) -> None:
         """They share the room that Ironic has for what is remembered of the node."""
         given = node_state.Granted(
-            waiver=waivers._waiver({'paths': ['host-device'], 'reason': 'r', 'expires': until(1)}, 'r', runner.now()),
-            since=runner.now(),
+            waiver=waivers._waiver({'paths': ['host-device'], 'reason': 'r', 'expires': until(1)}, 'r', wall_clock.now()),
+            since=wall_clock.now(),
         )
-        node_state.store(
+        node_store.store(
             self.node, replace(self.node_state, waivers=(replace(given, devices=frozenset({'uuid:x'})),) * waivers.MOST)
         )
         assert states.CLEANFAIL == self.waive(paths=['host-device'], reason='r', expires=until(1))

@@ -19,7 +19,7 @@ from baremetal_acc.bmc.redfish.writer import RedfishWriter
 from baremetal_acc.model.lock import LockState
 from baremetal_acc_ironic.periodics import round_reading, watch
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.planning import values as v
 
@@ -79,7 +79,7 @@ class WatchCase(IronicCase):
         """Somebody with the operator's password opens a lock behind our back."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             target = watch.target_of(task)
-            connection = round_reading.tools_of(task, node_state.load(task.node), images=False).connect(target.bmcs[0])
+            connection = round_reading.tools_of(task, node_store.load(task.node), images=False).connect(target.bmcs[0])
         try:
             writer = connection.writer()
             writer.patch(writer.fresh(ROOT), {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': enabled}}})
@@ -232,7 +232,7 @@ class TestShared(WatchCase):
         bmc = mock.Mock()
         bmc.writer.return_value.session = 'ours'
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            one = watch._Round(task, node_state.load(task.node), watch.WatchRounds(), self.at)
+            one = watch._Round(task, node_store.load(task.node), watch.WatchRounds(), self.at)
             one._tools = mock.Mock(mechanisms=(mechanism,))
             with mock.patch.object(watch, 'sessions') as opened:
                 opened.return_value.__enter__.return_value = {'host': bmc}
@@ -507,9 +507,9 @@ class TestUncertified(WatchCase):
         self.handed_over()
         assert [] == self.alarms()
         self.node.refresh()
-        state = node_state.load(self.node)
+        state = node_store.load(self.node)
         watched = replace(state.watched, looked=state.watched.looked - timedelta(hours=2))
-        node_state.store(self.node, replace(state, certificate=None, watched=watched))
+        node_store.store(self.node, replace(state, certificate=None, watched=watched))
         self.round()
         assert [('start', 'unproven')] == self.told()
         assert any('no certificate says how it was handed over' in e for e in self.history())

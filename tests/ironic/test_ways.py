@@ -8,8 +8,8 @@ from ironic.common import states
 
 from baremetal_acc.model.lock import Way, WritePath
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc_ironic.state import node_state
-from baremetal_acc_ironic.state.node_state import KEY
+from baremetal_acc_ironic.state import node_store
+from baremetal_acc_ironic.state.node_store import KEY
 from tests.ironic.test_api import ApiCase
 
 SECOND = Way(
@@ -36,7 +36,7 @@ class TestHiddenWay(ApiCase):
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         (first,) = self.node_state.ways
         assert ('host_interface', (WritePath.HOST_BMC_REDFISH,)) == (first.mechanism, first.blocks)
-        node_state.store(self.node, replace(self.node_state, ways=self.node_state.ways | {SECOND}))
+        node_store.store(self.node, replace(self.node_state, ways=self.node_state.ways | {SECOND}))
         assert states.CLEANFAIL == self.cleaned()
         for said in (str(SECOND.ref), 'not shown any more', 'have the node inspected'):
             assert said in self.node.last_error

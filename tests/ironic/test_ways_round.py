@@ -15,7 +15,7 @@ from ironic.conductor import rpcapi, task_manager
 
 from baremetal_acc_ironic.authorization import requester
 from baremetal_acc_ironic.state import certificate
-from baremetal_acc_ironic.steps.runner import StepFailed
+from baremetal_acc_ironic.steps.step_errors import StepFailed
 from tests.ironic.api import LESSEE, OWNER, VERSION
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import RolesCase

@@ -23,7 +23,7 @@ from ironic.conductor import utils as manager_utils
 from ironic.drivers.modules.network.noop import NoopNetwork
 
 from baremetal_acc_ironic.power import PowerRefused
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from tests.ironic import deploy_ways
 from tests.ironic.deploy_case import GROUP, INSTANCE, NETWORK, RAMDISK, RECORD, DeployCase, RecordingBoot
 from tests.ironic.deploy_ways import TABLES, WAYS, Kind
@@ -413,7 +413,7 @@ class TestTenantsFlows(WayCase):
     def test_adopt_unwritten(self) -> None:
         """Steps that tenants may have would prove the locks closed."""
         cards = self.node_state.known
-        node_state.store(self.node, replace(self.node_state, exposed=cards))
+        node_store.store(self.node, replace(self.node_state, exposed=cards))
         self.edit(provision_state=states.MANAGEABLE)
         assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
         assert states.ACTIVE == self.drive(), self.node.last_error
@@ -605,7 +605,7 @@ class TestTenantsFlows(WayCase):
         assert 409 == self.provision(LESSEE_ADMIN, 'adopt')
         self.ends('automated_clean_off_adopt')
         self.node.refresh()
-        node_state.store(self.node, replace(node_state.load(self.node), proven=None))
+        node_store.store(self.node, replace(node_store.load(self.node), proven=None))
         assert 409 == self.provision(LESSEE_ADMIN, 'adopt'), 'the certificate of its last deployment still holds'
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.end_proofs(self.service, self.context)
@@ -804,7 +804,7 @@ class TestOperatorsFlows(WayCase):
             lessee=self.node.lessee,
         )
         machine.power('ForceOff')
-        node_state.store(child, replace(node_state.load(child), proven=datetime.now(UTC)))
+        node_store.store(child, replace(node_store.load(child), proven=datetime.now(UTC)))
         self.childs_machine = machine
         return child
 

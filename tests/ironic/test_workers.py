@@ -22,7 +22,7 @@ from baremetal_acc.bmc.driver import BmcAddress, Connection, ReadsAhead
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic.periodics import workers as turns
 from baremetal_acc_ironic.periodics.workers import TurnClock, Workers, workers
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.case import IronicCase
 
 SECONDS = 120.0
@@ -53,7 +53,7 @@ class ThreadCase(IronicCase):
 
     def waiting_node(self, number: int, **values: Any) -> Any:
         """A node that waits with a job in its key; what the job is does not matter."""
-        info = {node_state.KEY: {'format': node_state.FORMAT, 'busy': True}}
+        info = {node_store.KEY: {'format': node_state.FORMAT, 'busy': True}}
         uuid = f'{number:08d}-0000-4000-8000-000000000000'
         defaults = {
             'name': f'waiting-{number}',

@@ -35,7 +35,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIE = os.path.join(HERE, 'die')
-NAMES = ['baremetal_acc_ironic.state.node_state', 'baremetal_acc_ironic.periodics.workers']
+NAMES = ['baremetal_acc_ironic.state.node_store', 'baremetal_acc_ironic.periodics.workers']
 stopped = []
 stores = []
 
@@ -111,7 +111,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
-            if name.endswith('.node_state'):
+            if name.endswith('.node_store'):
                 module.store = store(module.store)
             else:
                 module.Workers._take = take(module.Workers._take)

@@ -54,7 +54,7 @@ from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.verify import judged
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, Rule
 from baremetal_acc.render import findings, troubles
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.lifecycles.host import OTHER_BYTES, Host

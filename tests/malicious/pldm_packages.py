@@ -23,7 +23,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
 
 from baremetal_acc.errors import PackageMalformed
-from baremetal_acc.images import pldm, pldm_package
+from baremetal_acc.images import pldm, pldm_encoding, pldm_package
 from baremetal_acc.images.pldm import PldmPackage, PldmString, Revision, StringType
 
 SIZE_AT = 17
@@ -77,7 +77,7 @@ def built(rng: random.Random) -> bytes:
     )
     images = [rng.randbytes(rng.randint(0, 20)) for _ in range(count)]
     behind = rng.randbytes(rng.choice((0, 0, 7)))
-    return pldm_package.encode(pldm_package.placed(package, map(len, images)), b''.join(images) + behind)
+    return pldm_encoding.encode(pldm_encoding.placed(package, map(len, images)), b''.join(images) + behind)
 
 
 def _string(rng: random.Random) -> PldmString:
@@ -218,7 +218,7 @@ def judged(data: bytes) -> str:
             raise Fault('accepted with a wrong payload checksum')
     if any(not end <= one.offset <= one.offset + one.size_bytes <= len(data) for one in package.components):
         raise Fault('accepted with an image that lies outside of the payload')
-    again = pldm_package.encode(package, data[end:])
+    again = pldm_encoding.encode(package, data[end:])
     if again[: at + 4] != data[: at + 4] or again[end:] != data[end:]:
         raise Fault('accepted, and written again as other bytes')
     return 'accepted'

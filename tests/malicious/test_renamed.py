@@ -13,7 +13,9 @@ import pytest
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.execution import Tools
-from baremetal_acc.model.job import CheckImage, Failed, Flash, ItemState, Job
+from baremetal_acc.model.action import CheckImage, Flash
+from baremetal_acc.model.job import Failed, Job
+from baremetal_acc.model.job_item import ItemState
 from tests.malicious.attack import Attack
 from tests.malicious.test_swapped import turned
 from tests.malicious.workshop import FPGA, NEW, OLD, Workshop, entry, pushed, reached, told

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.execution import ImageStore, Tools, observe, tick
+from baremetal_acc.model.action import CheckImage, Flash
 from baremetal_acc.model.image import Image, Upload
-from baremetal_acc.model.job import CheckImage, Done, Failed, Flash, Flow, ItemState, Job, Outcome, Wait
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import Part, plan
 from baremetal_acc.render.refusals import raise_if_unsafe

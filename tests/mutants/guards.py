@@ -24,7 +24,7 @@ class Guard:
 
 EVIDENCE = 'baremetal_acc/planning/lock_evidence.py'
 VERIFY = 'baremetal_acc/planning/verify.py'
-BASELINE = 'baremetal_acc/policy/baseline.py'
+DEMANDS = 'baremetal_acc/policy/device_demands.py'
 PLAN = 'baremetal_acc/planning/plan.py'
 FLASH = 'baremetal_acc/planning/update_states.py'
 ADVANCE = 'baremetal_acc/planning/job_transitions.py'
@@ -560,14 +560,14 @@ GUARDS = (
     ),
     Guard(
         name='let a device out of a rule by not showing its model',
-        file=BASELINE,
+        file='baremetal_acc/policy/device_demands.py',
         guard='            if rule.match.undecided(accelerator, node):',
         gone='            if False:',
         tests='tests/unit/planning/test_attacks.py',
     ),
     Guard(
         name='ask of a card that hides its place no more than of any other',
-        file=BASELINE,
+        file='baremetal_acc/policy/device_demands.py',
         guard='    blocked |= may_block\n',
         gone='',
         tests='tests/unit/planning/test_identical_cards.py',
@@ -1043,14 +1043,14 @@ GUARDS = (
     ),
     Guard(
         name='judge a component whose card may not be shown wholly',
-        file=f'{RUN}/progress_probe.py',
+        file=f'{RUN}/write_probe.py',
         guard=' or is_partial',
         gone='',
         tests=f'tests/unit/execution/test_restore.py::{WAITS_FOR_ITS_CARD}',
     ),
     Guard(
         name='judge a component of a busy BMC',
-        file=f'{RUN}/progress_probe.py',
+        file=f'{RUN}/write_probe.py',
         guard='UpdateObservation.ELSEWHERE if busy else UpdateObservation.MISSING',
         gone='UpdateObservation.MISSING',
         tests='tests/unit/execution/test_restore.py',
@@ -1197,7 +1197,7 @@ GUARDS = (
     ),
     Guard(
         name='let one rule allow the downgrade that another one demands',
-        file='baremetal_acc/policy/baseline.py',
+        file=DEMANDS,
         guard='            r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW',
         gone='            r.downgrade is Downgrade.ALLOW',
         tests='tests/unit/policy/test_baseline.py',
@@ -1624,7 +1624,7 @@ GUARDS = (
     ),
     Guard(
         name='let a tenant program whatever the rules say',
-        file='interfaces/baremetal_acc_ironic/steps/runner.py',
+        file='interfaces/baremetal_acc_ironic/steps/job_planning.py',
         guard='        rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)\n',
         gone='        pass\n',
         tests='tests/ironic/test_ways_round.py::TestTenantsProgram',
@@ -1666,7 +1666,7 @@ GUARDS = (
     ),
     Guard(
         name="leave a failed deployment's functions in the cards",
-        file='interfaces/baremetal_acc_ironic/steps/runner.py',
+        file='interfaces/baremetal_acc_ironic/steps/job_result.py',
         guard='    if attach.must_go_back(state, job):\n',
         gone='    if False:\n',
         tests='tests/ironic/test_attach.py::TestRollBack::test_a_first_attempt_that_failed_is_no_burden_for_the_second',
@@ -1729,14 +1729,14 @@ GUARDS = (
     ),
     Guard(
         name='forget what a job has closed',
-        file='interfaces/baremetal_acc_ironic/steps/runner.py',
+        file='interfaces/baremetal_acc_ironic/steps/job_result.py',
         guard='    state = replace(state, undos=job.undos, custody=job.custody)\n',
         gone='    state = replace(state, custody=job.custody)\n',
         tests='tests/ironic/test_ipmi.py::TestLife::test_what_the_baseline_demands_is_closed_for_a_tenant_and_opened_again_by_an_unlock',
     ),
     Guard(
         name='forget what a job has closed that another one takes over',
-        file='interfaces/baremetal_acc_ironic/state/node_state.py',
+        file='interfaces/baremetal_acc_ironic/state/node_store.py',
         guard='memory = replace(memory, undos=job.undos, custody=job.custody)',
         gone='memory = replace(memory, custody=job.custody)',
         tests='tests/ironic/test_ipmi.py::TestInterrupted::test_what_a_job_has_closed_that_cleaning_takes_over_is_known',

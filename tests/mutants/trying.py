@@ -63,6 +63,8 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     'policy': ('tests/unit/policy', 'tests/unit/planning', 'tests/unit/execution'),
     'scheduling': ('tests/unit/scheduling', 'tests/unit/planning', 'tests/unit/execution'),
     'policy/baseline.py': ('tests/unit/planning', 'tests/unit/execution', 'tests/unit/images'),
+    'policy/baseline_rules.py': ('tests/unit/planning', 'tests/unit/execution', 'tests/unit/images'),
+    'policy/device_demands.py': ('tests/unit/planning', 'tests/unit/execution', 'tests/unit/images'),
     'planning/lock_evidence.py': (
         'tests/unit/planning',
         'tests/unit/execution',

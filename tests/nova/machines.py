@@ -21,7 +21,7 @@ from baremetal_acc.model.ref import BmcName
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning.verify import verify
-from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
 from baremetal_acc.scheduling import provider_traits, providers
 from baremetal_acc.scheduling.schedulable import supply
 from tests.cli.desk import Desk

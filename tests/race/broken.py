@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from baremetal_acc.errors import PlacementError
-from baremetal_acc.placement import publish, schemas
+from baremetal_acc.placement import provider_cache, publish, schemas
 from baremetal_acc.placement.client import PlacementAnswer, PlacementClient
 from baremetal_acc.scheduling import providers
 
@@ -47,12 +47,12 @@ def _status_is_ignored() -> None:
         return answer
 
     PlacementClient.request = blind  # type: ignore[method-assign]
-    read = publish.ProviderCache.read
+    read = provider_cache.ProviderCache.read
 
-    def believed(self: publish.ProviderCache, root: str, known: frozenset[str]) -> Any:
+    def believed(self: provider_cache.ProviderCache, root: str, known: frozenset[str]) -> Any:
         return self.cached(root) or read(self, root, known)
 
-    publish.ProviderCache.read = believed  # type: ignore[method-assign]
+    provider_cache.ProviderCache.read = believed  # type: ignore[method-assign]
 
 
 def _other_claims_are_dropped() -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.model.verdict import Finding, Met, Verdict
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import fpga, gpu, inventory, slot

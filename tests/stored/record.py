@@ -50,7 +50,7 @@ def node(module):
     module.store = recorded
 
 
-HOOKS = {{'baremetal_acc.cli.state': state, 'baremetal_acc_ironic.state.node_state': node}}
+HOOKS = {{'baremetal_acc.cli.state': state, 'baremetal_acc_ironic.state.node_store': node}}
 
 
 class Finder(importlib.abc.MetaPathFinder):

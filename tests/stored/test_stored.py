@@ -23,7 +23,7 @@ from baremetal_acc.model.certificate import Certificate
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.job import Done, Failed, Job, Wait
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from tests.stored import told
 from tests.stored.folder import COMMITS, HERE, files, laid_out
 
@@ -304,11 +304,11 @@ def test_a_field_that_is_not_known_is_refused_by_name(path, tmp_path):
 @pytest.mark.parametrize('path', NODES[:1])
 def test_a_node_of_a_newer_format_is_refused_by_name(path):
     """With what to do about it."""
-    from baremetal_acc_ironic.state import node_state
+    from baremetal_acc_ironic.state import node_store
 
     value = json.loads(path.read_text()) | {'format': 99}
     with pytest.raises(StaleJob, match='has another format than 1') as caught:
-        node_state.load(told.node_of(value))
+        node_store.load(told.node_of(value))
     assert told.UUID in str(caught.value)
     assert 'with the version of baremetal-acc that began it' in (caught.value.hint or '')
 
@@ -316,10 +316,10 @@ def test_a_node_of_a_newer_format_is_refused_by_name(path):
 @pytest.mark.parametrize('path', [p for p in NODES if '94f9a7d' in p.id])
 def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
     """That version handed a node over by a verification alone: its tenant keeps its host. Any other node has no proof."""
-    from baremetal_acc_ironic.state import node_state
+    from baremetal_acc_ironic.state import node_store
 
     value = json.loads(path.read_text())
-    state = node_state.load(told.node_of(value))
+    state = node_store.load(told.node_of(value))
     assert ('handed' in value) == (state.proven is not None)
     if state.proven is not None and state.certificate is not None:
         assert state.certificate.issued == state.proven

@@ -174,17 +174,17 @@ def node_of(value: Any) -> SimpleNamespace:
 
 def of_node(value: Any) -> dict[str, Any]:
     """A node of Ironic, by what its value under our key says."""
-    from baremetal_acc_ironic.state import node_state
+    from baremetal_acc_ironic.state import node_store
 
     node = node_of(value)
-    state = node_state.load(node)
-    seen, handed = node_state.last_look(node, state), node_state.handed_over(node, state)
+    state = node_store.load(node)
+    seen, handed = node_store.last_look(node, state), node_store.handed_over(node, state)
     info = node.driver_internal_info
     return {
         'lifecycle': state.lifecycle,
         'stands': [state.handed_over, state.unplanned, state.writing],
         'asked': None if state.asked is None else encode(state.asked),
-        'cheap': [node_state.busy(info), list(node_state.withdrawn(info)), node_state.unwatched(info)],
+        'cheap': [node_store.busy(info), list(node_store.withdrawn(info)), node_store.unwatched(info)],
         'job': of_job(state.job),
         'evidence': [_engagement(e) for e in state.evidence],
         'known': sorted(state.known),

@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from baremetal_acc import execution
+from baremetal_acc.model.action import Flash, ResetPurpose
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Done, Flash, ItemState, ResetPurpose, Wait
+from baremetal_acc.model.job import Done, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from tests.unit.execution.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, Foreign, World

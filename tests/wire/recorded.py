@@ -20,7 +20,7 @@ from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning.lock_evidence import coverage
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -56,7 +56,7 @@ from baremetal_acc.model.accelerator import IdentitySource, Kind
 from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.policy.baseline import Baseline, Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, NodeFacts
 from tests.cli.desk import Desk
 from tests.emulator_ipmi.programs import program
 from tests.unit.emulator.ipmi.machines import BMC_KEY, FPGA_PART, LATER_PART, Rig, hpm

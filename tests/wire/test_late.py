@@ -11,10 +11,11 @@ from keystoneauth1 import exceptions
 
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import PRESENT
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.publish import LOST, LOST_SECONDS, Publisher
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.retries import LOST, LOST_SECONDS
 from tests.unit.planning.values import GPU
 from tests.wire.test_placement import HELD, Adapter, Cloud, gpu_of, slot_of, wanted, writes
 

@@ -15,13 +15,14 @@ from keystoneauth1 import adapter, exceptions, session, token_endpoint
 from baremetal_acc.errors import ClaimedAlone, InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import PRESENT
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.publish import REMEMBER_SECONDS, Publisher
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.placement.provider_cache import REMEMBER_SECONDS
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer
 from tests.unit.planning.values import FPGA, GPU, fpga, gpu, inventory, slot

@@ -16,14 +16,14 @@ import pytest
 from keystoneauth1 import exceptions
 
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.reshape import InventoryMove
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import CALM, CLOSED, Reshaper, ReshapeRefused, Wish
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.render.reshape_refusals import sentences
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Offer

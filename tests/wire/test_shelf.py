@@ -9,8 +9,8 @@ import pytest
 from keystoneauth1 import exceptions
 
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher

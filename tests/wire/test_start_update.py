@@ -13,9 +13,10 @@ import requests
 from baremetal_acc.bmc.driver import Upload
 from baremetal_acc.bmc.redfish import start_update
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.action import Publish
 from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
-from baremetal_acc.model.job import Item, ItemState, Publish
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.planning import job_transitions
 from tests.wire.conftest import NOW

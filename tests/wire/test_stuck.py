@@ -10,7 +10,8 @@ import pytest
 
 from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.errors import AccError
-from baremetal_acc.model.job import Plan, Program
+from baremetal_acc.model.action import Program
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import provider_traits, region_claims

@@ -20,7 +20,7 @@ from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.refusal import SharedResource
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.policy.baseline import Baseline, Match, NodeFacts, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, NodeFacts, Rule
 from baremetal_acc.render import refusals
 from tests.wire.recorded import ADDRESS, NOW, bodies, inventory_of, target_of, tools_of
 

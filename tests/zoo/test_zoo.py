@@ -24,7 +24,7 @@ from baremetal_acc.emulator.habit import HABITS
 from baremetal_acc.model.job import Done, Failed
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.plan import Part
-from baremetal_acc.policy.baseline import Baseline, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Rule
 from tests.faults.cases import Ending
 from tests.faults.rig import CARDS, EROT, GPU, NEW, OLD, SLOT, Rig
 from tests.faults.slots import FUNCTION, programmed, pushes

@@ -26,7 +26,7 @@ from baremetal_acc.images.load import Loaded
 from baremetal_acc.images.store import ImageFiles
 from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.policy.baseline_rules import Baseline
 
 if TYPE_CHECKING:
     from baremetal_acc.images.trust.signature import Signer

@@ -23,7 +23,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
 from baremetal_acc.planning import custody, custody_readings, custody_rules
 from baremetal_acc.planning.quarantine import suspects
-from baremetal_acc.policy.baseline import demands
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc.render import custody as custody_words
 
 COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Demand')

@@ -19,7 +19,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.report import Report, strict
 from baremetal_acc.errors import DocumentError, UsageError
-from baremetal_acc.images import draft, pldm_package
+from baremetal_acc.images import draft, pldm_encoding, pldm_package
 from baremetal_acc.images.pldm import (
     NO_COMPARISON_STAMP,
     AnyDescriptor,
@@ -111,7 +111,7 @@ def report(path: Path) -> Report:
     :raises DocumentError: it cannot be read.
     """
     package, size, digest = _read(path)
-    header = pldm_package.header_size(package)
+    header = pldm_encoding.header_size(package)
     document = {
         'format': FORMAT,
         'package': {

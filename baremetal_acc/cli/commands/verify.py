@@ -12,8 +12,8 @@ from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.output.results import tell_what_is_relaxed, warn_of_waivers
 from baremetal_acc.errors import AccError, NotMet
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.note import Note
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.render import findings
 from baremetal_acc.render import notes as notes_in_words

@@ -13,28 +13,16 @@ from typing import Any
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
+from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, Sending
-from baremetal_acc.model.job import (
-    Action,
-    CheckImage,
-    Engage,
-    Finding,
-    Flash,
-    Job,
-    Met,
-    Plan,
-    Program,
-    Publish,
-    Release,
-    Reset,
-    Verdict,
-    Withdraw,
-)
+from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementReading
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.model.waiver import Relaxation, Waived
 from baremetal_acc.planning import bundle_parts, lock_evidence
 from baremetal_acc.planning.action_descriptions import complained

@@ -18,7 +18,9 @@ from typing import TextIO
 from baremetal_acc.bmc import pending
 from baremetal_acc.cli.output.terminal import Line, Moving
 from baremetal_acc.cli.output.text import PROGRAM, printable
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.action import Flash, Program
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.action_descriptions import complained, describe, objected
 from baremetal_acc.planning.activation import waits_for_person

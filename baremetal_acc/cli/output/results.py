@@ -14,10 +14,14 @@ from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import failed
 from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
 from baremetal_acc.errors import AccError, NotMet, Refused
-from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
+from baremetal_acc.model.action import Release, Reset, ResetPurpose
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import NoHost, NoMechanism
 from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import waivers
 from baremetal_acc.render import findings, refusals
 from baremetal_acc.render import notes as notes_in_words

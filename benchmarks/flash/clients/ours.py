@@ -29,7 +29,7 @@ from baremetal_acc.model.job import Done, Flow, Job, Wait
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
-from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
 from benchmarks.flash.clock import Clock
 
 

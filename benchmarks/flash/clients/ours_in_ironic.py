@@ -36,7 +36,7 @@ from baremetal_acc.config.options import GROUP
 from baremetal_acc_ironic import firmware
 from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import provision_state
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import wall_clock
 from benchmarks.flash.clock import Clock
 
 
@@ -193,7 +193,7 @@ def main() -> None:
         mock.patch.object(provision_state, 'told'),
         mock.patch.object(provision_state, 'resume', resume),
         mock.patch.object(provision_state, 'fail', fail),
-        mock.patch.object(runner, 'now', conductor.now),
+        mock.patch.object(wall_clock, 'now', conductor.now),
     ]
     with contextlib.ExitStack() as stack:
         for patch in patches:

@@ -28,7 +28,7 @@ from baremetal_acc.execution import Target, Tools, observe
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.policy.baseline import Baseline, Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, NodeFacts
 
 
 def main() -> None:

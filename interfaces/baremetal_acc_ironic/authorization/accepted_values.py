@@ -34,10 +34,10 @@ from oslo_log import log
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc.policy.baseline import Rule
+from baremetal_acc.policy.baseline_rules import Rule
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.authorization import bmc_source, exposure, ramdisk_source
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps.definitions import Step
 
@@ -70,7 +70,7 @@ def with_ramdisk(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeSta
     by_hand = exposure.by_hand_of_an_operator(task, state, step, flow)
     if now == state.ramdisk or not (by_hand or (not owner and exposure.operator(task, state, flow))):
         return state
-    node_state.store(node, replace(node_state.load(node), ramdisk=now))
+    node_store.store(node, replace(node_store.load(node), ramdisk=now))
     return replace(state, ramdisk=now)
 
 
@@ -84,7 +84,7 @@ def with_bmcs(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     by_hand = exposure.by_hand_of_an_operator(task, state, step, flow)
     if now == state.bmcs or not (by_hand or (open_to_all and exposure.operator(task, state, flow))):
         return state
-    node_state.store(node, replace(node_state.load(node), bmcs=now))
+    node_store.store(node, replace(node_store.load(node), bmcs=now))
     return replace(state, bmcs=now)
 
 
@@ -103,7 +103,7 @@ def noted(node: Any, state: NodeState) -> NodeState:
     """Do as :func:`met`, and store it at once if it is new."""
     if met(state, node) == state:
         return state
-    node_state.store(node, met(node_state.load(node), node))
+    node_store.store(node, met(node_store.load(node), node))
     return met(state, node)
 
 
@@ -121,14 +121,14 @@ def unmet(manager: Any) -> Iterator[str]:
         fields=['firmware_interface', 'driver_internal_info', 'owner', 'lessee']
     ):
         now = {what for what, project in (('owned', owner), ('leased', lessee)) if project is not None}
-        if name in opts.HARDWARE_TYPES and now and not now <= node_state.projects_met(info):
+        if name in opts.HARDWARE_TYPES and now and not now <= node_store.projects_met(info):
             yield uuid
 
 
 def keep(task: Any) -> None:
     """Store that a project owns or leases the node. The task holds the node exclusively."""
     try:
-        noted(task.node, node_state.load(task.node))
+        noted(task.node, node_store.load(task.node))
     except exception.NodeNotFound:
         LOG.info('A node was deleted')
     except AccError as exc:

@@ -36,7 +36,7 @@ from baremetal_acc_ironic.authorization.patch_document import (
 )
 from baremetal_acc_ironic.host_power import gate, host_start
 from baremetal_acc_ironic.host_power.gate import Reason
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 
 LOG = log.getLogger(__name__)
 
@@ -231,7 +231,7 @@ def _check_adoption(state: Any) -> None:
 
 
 def _is_proven(node: Any) -> bool:
-    return node_state.proven(node.driver_internal_info) or node_state.certified(node.driver_internal_info)
+    return node_store.proven(node.driver_internal_info) or node_store.certified(node.driver_internal_info)
 
 
 def _check_rule(state: Any, theirs: str, ours: str) -> None:

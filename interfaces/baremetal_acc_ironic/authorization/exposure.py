@@ -11,7 +11,7 @@ from typing import Any
 
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic.authorization import bmc_source, rights
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import EXPOSURE
 from baremetal_acc_ironic.state.target import exposure as goes_by
@@ -32,7 +32,7 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     provision_state.told(
         node, f'rules go by exposure {says} from now on, by {was} no more', user=rights.begun_by(task, state, flow).user
     )
-    node_state.store(node, replace(node_state.load(node), exposure=says))
+    node_store.store(node, replace(node_store.load(node), exposure=says))
     return replace(state, exposure=says)
 
 

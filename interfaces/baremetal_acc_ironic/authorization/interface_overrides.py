@@ -27,7 +27,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.node_state import NodeState
 
 LOG = log.getLogger(__name__)
@@ -132,9 +132,9 @@ def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
         with task_manager.acquire(
             context, uuid, shared=False, retry=False, load_driver=False, purpose='exposing cards'
         ) as task:
-            state = node_state.load(task.node)
+            state = node_store.load(task.node)
             marked = exposed(task.node, state)
-            node_state.store(task.node, marked)
+            node_store.store(task.node, marked)
             what = f'{", ".join(keys)} stood in instance_info, by which a tenant can have the node run without our steps'
             alarm.told(task, [f'{what}; its cards are written again by the next cleaning: {", ".join(sorted(marked.exposed))}'])
     except exception.NodeNotFound:
@@ -145,6 +145,6 @@ def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
 
 def exposed(node: Any, state: NodeState) -> NodeState:
     """Return the node state with every known card of the node exposed, and nothing proven."""
-    looks = (node_state.last_look(node, state), node_state.handed_over(node, state))
+    looks = (node_store.last_look(node, state), node_store.handed_over(node, state))
     seen: set[AcceleratorId] = {a.id for look in looks if look is not None for a in look.accelerators}
     return replace(state, exposed=state.exposed | state.known | seen, proven=None)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc_ironic.authorization import accepted_values, rights
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 from baremetal_acc_ironic.steps.definitions import Step
@@ -32,7 +32,7 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     if was is not None or accepted_values.tenants_met(node, state):
         told = f'rules go by resource_class {shown!r} from now on, by {was or None!r} no more'
         provision_state.told(node, told, user=rights.begun_by(task, state, flow).user)
-    node_state.store(node, replace(node_state.load(node), resource_class=shown))
+    node_store.store(node, replace(node_store.load(node), resource_class=shown))
     return replace(state, resource_class=shown)
 
 
@@ -46,7 +46,7 @@ def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...
     """
     shown = replace(facts, resource_class=node.resource_class or None)
     apart = {r.name for r in baseline.rules if r.match.node(facts) is not r.match.node(shown)}
-    if node_state.load(node).resource_class is not None:
+    if node_store.load(node).resource_class is not None:
         rules = [r.name for r in baseline.rules if r.name in apart]
         if not rules:
             return ()

@@ -23,15 +23,16 @@ from oslo_log import log
 
 from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, Plan
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning import tenant_writes
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc_ironic import ramdisk
 from baremetal_acc_ironic.authorization import bmc_source, ramdisk_source, requester
 from baremetal_acc_ironic.authorization.requester import RequestContext, Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 
@@ -89,16 +90,16 @@ def forget_proof(task: Any) -> None:
     """
     if task.shared or task.node.driver_internal_info.get('deploy_step_index') is not None:
         return
-    state = node_state.load(task.node)
+    state = node_store.load(task.node)
     if state.proven is not None or state.start_allowed is not None:
-        node_state.store(task.node, replace(state, proven=None, start_allowed=None))
+        node_store.store(task.node, replace(state, proven=None, start_allowed=None))
 
 
 def _keep(task: Any, flow: Flow) -> None:
     if task.shared:
         return  # a request to validate the node; no flow begins
     try:
-        state = node_state.load(task.node)
+        state = node_store.load(task.node)
     except StaleJob as exc:
         LOG.warning('%s', exc)  # no step can begin then, either
         return
@@ -110,7 +111,7 @@ def _keep(task: Any, flow: Flow) -> None:
     asked = requester.asked(task.context, flow, _what(task.node, flow))
     begun = _with_sources(task.node, replace(_anew(state, flow), asked=asked), flow)
     if begun != state:
-        node_state.store(task.node, begun)
+        node_store.store(task.node, begun)
 
 
 def _with_sources(node: Any, state: NodeState, flow: Flow) -> NodeState:
@@ -186,7 +187,7 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
     operators = [s for s in wanted if operators_own(s, flow, by_hand=by_hand(task.node, flow))]
     if not operators:
         return
-    found = begun_by(task, node_state.load(task.node), flow)
+    found = begun_by(task, node_store.load(task.node), flow)
     if not tenants_own(found.requester, task.node):
         return
     names = ', '.join(sorted({f'{s["interface"]}.{s["step"]}' for s in operators}))

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc.policy.baseline import Baseline
+from baremetal_acc.policy.baseline_rules import Baseline
 from baremetal_acc.scheduling.provider_names import PREFIX
 from baremetal_acc_ironic.authorization import accepted_values, rights
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_state, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import shown_traits as shown
 from baremetal_acc_ironic.state.target import traits as goes_by
@@ -40,7 +40,7 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
         was = now
     elif state.taken is not None or not before:
         return state
-    node_state.store(node, replace(node_state.load(node), taken=was))
+    node_store.store(node, replace(node_store.load(node), taken=was))
     return replace(state, taken=was)
 
 

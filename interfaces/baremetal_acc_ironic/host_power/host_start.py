@@ -21,7 +21,7 @@ from baremetal_acc_ironic.authorization import interface_overrides, requester
 from baremetal_acc_ironic.authorization.requester import Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Situation, StartRefused
-from baremetal_acc_ironic.state import node_state, provision_state, quarantine
+from baremetal_acc_ironic.state import node_store, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 
@@ -34,7 +34,7 @@ STARTING = frozenset({states.POWER_ON, states.REBOOT, states.SOFT_REBOOT})
 def remembered(node: Any) -> NodeState | None:
     """Load the node state; None if it cannot be read."""
     try:
-        return node_state.load(node)
+        return node_store.load(node)
     except StaleJob as exc:
         LOG.warning('%s', exc)
         return None
@@ -181,7 +181,7 @@ def note(task: Any, wanted: str, reason: Reason) -> None:
 
     Unless the operator vouches for what boots, the cards are marked as exposed: the next cleaning writes them again.
     """
-    state = node_state.load(task.node)
+    state = node_store.load(task.node)
     allowed = state.start_allowed
     if reason is not Reason.ALLOWED or allowed is None:
         return
@@ -189,4 +189,4 @@ def note(task: Any, wanted: str, reason: Reason) -> None:
     what += 'vouches for what boots' if allowed.vouched else 'does not vouch for it: the next cleaning writes the cards again'
     provision_state.told(task.node, f'{wanted}: {what} ({allowed.why})')
     if not allowed.vouched:
-        node_state.store(task.node, interface_overrides.exposed(task.node, node_state.load(task.node)))
+        node_store.store(task.node, interface_overrides.exposed(task.node, node_store.load(task.node)))

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detect from Ironic's own power actions that a host has run which a job had left powered off with open locks.
 
-A job that holds the host off stores how the host is off (:class:`~baremetal_acc.model.job.HeldOff`). A host that Ironic finds
-on and powers off again, as its power synchronisation does, has run since; afterwards nothing shows that where a BMC does not
-report the time of the last reset. In the operator's ramdisk the host is on while locks are open, and Ironic powers it off when
-the cleaning ends: only from then on must it not run.
+A job that holds the host off stores how the host is off (:class:`~baremetal_acc.model.interference.HeldOff`). A host that
+Ironic finds on and powers off again, as its power synchronisation does, has run since; afterwards nothing shows that where a
+BMC does not report the time of the last reset. In the operator's ramdisk the host is on while locks are open, and Ironic
+powers it off when the cleaning ends: only from then on must it not run.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from oslo_log import log
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution.observation import sessions
+from baremetal_acc.model.interference import HeldOff
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import HeldOff
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import interference
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
@@ -35,11 +35,11 @@ def woke(task: Any, power: str | None) -> None:
     :param power: what its BMC reports now, in Ironic's words.
     """
     try:
-        state = node_state.load(task.node)
+        state = node_store.load(task.node)
         left = state.opened
         if left is None or not left.held_off or power == states.POWER_OFF:
             return
-        node_state.store(
+        node_store.store(
             task.node, replace(state, exposed=state.exposed | left.accelerators, opened=replace(left, held_off=()))
         )
     except AccError as exc:
@@ -55,7 +55,7 @@ def starts(task: Any) -> None:
     last time.
     """
     try:
-        state = node_state.load(task.node)
+        state = node_store.load(task.node)
         left = state.opened
         if left is None or not left.held_off:
             return
@@ -65,7 +65,7 @@ def starts(task: Any) -> None:
             seen = {mark.system: bmcs[mark.system.bmc].host(mark.system) for mark in left.held_off}
         ran = [m for m in left.held_off if interference.ran_unseen(m, seen[m.system], datetime.now(UTC), settles) is not None]
         exposed = state.exposed | left.accelerators if ran else state.exposed
-        node_state.store(task.node, replace(state, exposed=exposed, opened=replace(left, held_off=(), started=True)))
+        node_store.store(task.node, replace(state, exposed=exposed, opened=replace(left, held_off=(), started=True)))
     except AccError as exc:
         LOG.warning('Node %s: whether its host was off could not be read: %s', task.node.uuid, exc)
     else:
@@ -87,8 +87,8 @@ def note(task: Any) -> None:
     The task holds the node exclusively. If the BMC does not answer, our next step takes the cards for written by somebody else.
     """
     try:
-        state = node_state.load(task.node)
-        left, seen = state.opened, node_state.last_look(task.node, state)
+        state = node_store.load(task.node)
+        left, seen = state.opened, node_store.last_look(task.node, state)
         host = None if seen is None else seen.bmc(HOST)
         if left is None or left.held_off or not left.started or host is None or host.system is None:
             return
@@ -96,6 +96,6 @@ def note(task: Any) -> None:
             now = bmcs[host.system.bmc].host(host.system)
         if now.power is PowerState.OFF:
             mark = HeldOff(system=host.system, at=datetime.now(UTC), last_reset=now.last_reset, once=True)
-            node_state.store(task.node, replace(state, opened=replace(left, held_off=(mark,))))
+            node_store.store(task.node, replace(state, opened=replace(left, held_off=(mark,))))
     except AccError as exc:
         LOG.warning('Node %s: whether its host is off could not be read: %s', task.node.uuid, exc)

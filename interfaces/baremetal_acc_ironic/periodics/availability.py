@@ -25,14 +25,17 @@ from oslo_log import log
 
 from baremetal_acc import execution
 from baremetal_acc.errors import AccError, InventoryInUse, NotMet
-from baremetal_acc.model.job import ItemState, Job, Plan, Publish
+from baremetal_acc.model.action import Publish
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning.plan import Part
 from baremetal_acc.scheduling.node_availability import FLOWS, Due, NodeAvailability, due, unfit
 from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import opts, placement, settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.periodics.workers import clock_of, workers
-from baremetal_acc_ironic.state import handover, node_state, provision_state
+from baremetal_acc_ironic.state import handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, Withdrawn
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import definitions
@@ -129,16 +132,16 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
     for uuid, _driver, _group, name, state, maintenance, retired, instance, reservation, info in manager.iter_nodes(
         fields=fields
     ):
-        if not node_state.known(info):
+        if not node_store.known(info):
             continue  # nothing was ever published of it
         if name not in opts.HARDWARE_TYPES:
             others[uuid] = instance
             continue
         mine.add(uuid)
-        if reservation is not None or node_state.busy(info):
+        if reservation is not None or node_store.busy(info):
             continue
         standing = _standing(state, maintenance, retired, instance, info)
-        withdrawn, doubtful = node_state.withdrawn(info)
+        withdrawn, doubtful = node_store.withdrawn(info)
         if due(standing, withdrawn=withdrawn, doubtful=doubtful) is Due.NOTHING:
             rounds.late.pop(uuid, None)
         elif not _later(rounds.late.get(uuid), standing, now):
@@ -186,7 +189,7 @@ def _standing(
         maintenance=bool(maintenance),
         retired=bool(retired),
         claimed=instance is not None,
-        exposed=node_state.exposed(info),
+        exposed=node_store.exposed(info),
         said=state in FLOWS and _said(info or {}),
     )
 
@@ -203,7 +206,7 @@ def look_after(task: Any, rounds: AvailabilityRounds) -> None:
     standing = standing_of(node)
     what = Due.WITHDRAW
     try:
-        state = node_state.load(node)
+        state = node_store.load(node)
         shelf = state.shelf.withdrawn
         what = due(standing, withdrawn=shelf is not None, doubtful=shelf is not None and shelf.doubtful)
         if state.job is not None or what is Due.NOTHING:
@@ -227,7 +230,7 @@ def look_after(task: Any, rounds: AvailabilityRounds) -> None:
 def _still(task: Any, standing: NodeAvailability) -> NodeState | None:
     """Lock the node exclusively; None if its state is not the one that was read before."""
     task.upgrade_lock(retry=True)
-    state = node_state.load(task.node)
+    state = node_store.load(task.node)
     if state.job is not None or standing_of(task.node) != standing:
         LOG.debug('Node %s: it stands otherwise now; the next round looks anew', task.node.uuid)
         return None
@@ -242,10 +245,10 @@ def _withdraw(task: Any, standing: NodeAvailability) -> None:
     held = None
     changed = True
     try:
-        changed = placement.withdraw(node.uuid, node.instance_uuid, partial(node_state.held, node))
+        changed = placement.withdraw(node.uuid, node.instance_uuid, partial(node_store.held, node))
     except InventoryInUse as exc:
         held = exc.message  # all else is withdrawn, and this is reserved: nobody can claim it once it is released
-    node_state.store(node, told(node_state.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
+    node_store.store(node, told(node_store.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
     if changed:
         provision_state.told(node, f'nothing of its accelerators is on offer any more: {why}' + (f'; {held}' if held else ''))
     if held:
@@ -279,10 +282,10 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     # If this process ends from here on, the node counts neither as withdrawn nor as published.
     shelf = again.shelf
     if shelf.withdrawn is not None:
-        node_state.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
+        node_store.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
     tools.placement.publish(inventory, verdict, made)
-    last = seen(task, node_state.load(node), tools, inventory, verdict, again.evidence, by=NAME)
-    node_state.store(node, told(last, None))
+    last = seen(task, node_store.load(node), tools, inventory, verdict, again.evidence, by=NAME)
+    node_store.store(node, told(last, None))
     unmet = sorted({f.label for f in verdict.unmet})
     more = f'; not of {", ".join(unmet)}, of which something does not hold' if unmet else ''
     was = shelf.withdrawn
@@ -324,7 +327,7 @@ def close(task: Any, state: NodeState, made: Plan) -> None:
     offered = shelf is None or shelf.doubtful
     if placement.is_wanted() and offered and task.node.provision_state in FLOWS and _publishes(made):
         try:
-            placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(node_state.held, task.node))
+            placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(node_store.held, task.node))
         except AccError as exc:
             LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
 

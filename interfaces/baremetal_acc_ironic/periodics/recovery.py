@@ -19,9 +19,12 @@ from baremetal_acc import execution
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.execution import Tools, custody_feed, lifecycle
 from baremetal_acc.execution.login_tracker import Credentials
+from baremetal_acc.model.action import Action, Engage, Reset, ResetPurpose
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
+from baremetal_acc.model.job import Flow, Job, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import interference
 from baremetal_acc.planning.job_transitions import begin
@@ -30,10 +33,10 @@ from baremetal_acc.render import findings
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.periodics.workers import clock_of
 from baremetal_acc_ironic.reporting import drift
-from baremetal_acc_ironic.state import handover, node_state, provision_state
+from baremetal_acc_ironic.state import handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import definitions, runner
+from baremetal_acc_ironic.steps import custody_reading, definitions, job_result, open_locks, runner, wall_clock
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -67,14 +70,14 @@ def recover(task: Any) -> None:
     if node.provision_state not in STATES:
         return
     try:
-        state = node_state.load(node)
+        state = node_store.load(node)
         job = state.job
         if job is None:
             return
-        if job.step != NAME and (job.ended or not runner.touched(job)):
+        if job.step != NAME and (job.ended or not open_locks.touched(job)):
             if not job.ended:
                 provision_state.told(node, f'{job.step} was interrupted before it changed anything')
-            node_state.store(node, replace(state, job=None, unplanned=False))
+            node_store.store(node, replace(state, job=None, unplanned=False))
         elif _elsewhere(task, state, job):
             LOG.debug('Node %s: its job was begun on another machine', node.uuid)
         elif job.step == NAME:
@@ -104,7 +107,7 @@ def _elsewhere(task: Any, state: NodeState, job: Job) -> bool:
             hint = f'give the old address back, or run {definitions.LOCK.name} or {definitions.RECONCILE.name}: they begin anew'
             provision_state.told(task.node, why)
             _maintain(task.node, f'{why} ({hint})')
-            node_state.store(task.node, replace(state, opened=Opened(since=runner.now(), why=why)))
+            node_store.store(task.node, replace(state, opened=Opened(since=wall_clock.now(), why=why)))
         return True
     return False
 
@@ -113,18 +116,20 @@ def _begin(task: Any, state: NodeState, job: Job) -> None:
     """Plan to engage all locks, with the host off where somebody else's code could run."""
     node = task.node
     why = f'{job.step} ({job.flow}) was interrupted while it was writing'
-    marked = handover.interfered(replace(state, opened=state.opened or Opened(since=runner.now(), why=why)), job)
-    node_state.store(node, marked)
+    marked = handover.interfered(replace(state, opened=state.opened or Opened(since=wall_clock.now(), why=why)), job)
+    node_store.store(node, marked)
     target = target_of(task)
     tools = tools_of(task, marked, images=False)  # no catalogue: a wrong one must not keep a lock open
     inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
     marked = handover.meanwhile(task, marked, inventory, tools)
-    met = interference.looked(job, inventory, tools.baseline, target.node, runner.now(), interference.tail(tools.patience.poll))
+    met = interference.looked(
+        job, inventory, tools.baseline, target.node, wall_clock.now(), interference.tail(tools.patience.poll)
+    )
     marked = handover.interfered(marked, met)
     handover.tell_interference(task, job.interferences, met)
     before = marked.quarantined
-    marked = marked.after(job, inventory, runner.now(), met=False, whole=False)
+    marked = marked.after(job, inventory, wall_clock.now(), met=False, whole=False)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
@@ -147,7 +152,7 @@ def _begin(task: Any, state: NodeState, job: Job) -> None:
         flow=Flow.SERVICE if node.provision_state in provision_state.TENANT_STATES else Flow.CLEAN,
         step=NAME,
         lifecycle=state.lifecycle,
-        now=runner.now(),
+        now=wall_clock.now(),
         timeout=settings.core().job_timeout,
         requester=job.requester,
         demands_met=False,
@@ -158,10 +163,10 @@ def _begin(task: Any, state: NodeState, job: Job) -> None:
     # A host that has run is read again once it is off.
     held_off = () if met.interferences else job.held_off
     new = replace(new, held_off=held_off)
-    proof = runner.evidence(marked, new.flow)
-    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=state.lifecycle, by=runner.now())
+    proof = custody_reading.evidence(marked, new.flow)
+    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=state.lifecycle, by=wall_clock.now())
     new = lifecycle.begun(new, kept, made, inventory, target, tools)
-    node_state.store(node, replace(marked, job=replace(new, undos=job.undos)))
+    node_store.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
 def _seen(task: Any, state: NodeState, job: Job, tools: Tools) -> Inventory:
@@ -172,12 +177,12 @@ def _seen(task: Any, state: NodeState, job: Job, tools: Tools) -> Inventory:
 
     :raises AccError: a BMC cannot be read.
     """
-    credentials = Credentials(job.turned_away, tools.connect, runner.now(), most=None)
+    credentials = Credentials(job.turned_away, tools.connect, wall_clock.now(), most=None)
     try:
-        return execution.observe(target_of(task), replace(tools, connect=credentials.connect), runner.now())
+        return execution.observe(target_of(task), replace(tools, connect=credentials.connect), wall_clock.now())
     finally:
         if credentials.noted() != job.turned_away:
-            node_state.store(task.node, replace(state, job=replace(job, turned_away=credentials.noted())))
+            node_store.store(task.node, replace(state, job=replace(job, turned_away=credentials.noted())))
 
 
 def _owes_power(job: Job) -> bool:
@@ -195,13 +200,13 @@ def _turn(task: Any, state: NodeState, job: Job) -> None:
         state,
         clock=clock,
         images=False,
-        save=lambda changed: node_state.store(task.node, handover.interfered(replace(state, job=changed), changed)),
+        save=lambda changed: node_store.store(task.node, handover.interfered(replace(state, job=changed), changed)),
         observed=lambda inventory, _: final.append(inventory),
     )
     target = target_of(task)
     for _ in range(runner.TURNS):
         before = job.interferences
-        job, came = execution.tick(job, target, tools, runner.now())
+        job, came = execution.tick(job, target, tools, wall_clock.now())
         handover.tell_interference(task, before, job)
         if not isinstance(came, Wait):
             for inventory in final[-1:]:
@@ -222,7 +227,7 @@ def _end(task: Any, state: NodeState, job: Job) -> None:
         hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
         provision_state.told(node, text)
         _maintain(node, f'{text[:2000]} ({hint})')
-        node_state.store(node, replace(state, job=None, undos=job.undos, custody=job.custody))
+        node_store.store(node, replace(state, job=None, undos=job.undos, custody=job.custody))
         return
     provision_state.told(node, 'all locks are engaged again and were read back')
     _maintain(
@@ -230,8 +235,8 @@ def _end(task: Any, state: NodeState, job: Job) -> None:
         'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
         'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in state.quarantined) + _off(job),
     )
-    proven = runner.proven(state, job, failed=False, lasting=True)
-    node_state.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
+    proven = job_result.proven(state, job, failed=False, lasting=True)
+    node_store.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
 
 
 def _off(job: Job) -> str:
@@ -244,7 +249,7 @@ def _maintain(node: Any, reason: str) -> None:
     """Put the node into maintenance until somebody has examined it."""
     if node.maintenance and node.maintenance_reason == reason:
         return
-    node_state.held(node)
+    node_store.held(node)
     node.maintenance = True
     node.maintenance_reason = reason
     node.save()

@@ -16,7 +16,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.watch import Alarm, WatchTrouble
-from baremetal_acc.policy.baseline import DriftAction
+from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.periodics.rounds import Lost, WatchRounds
@@ -24,7 +24,7 @@ from baremetal_acc_ironic.periodics.workers import clock_of
 from baremetal_acc_ironic.reporting import alarm
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import wall_clock
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -59,7 +59,7 @@ def look(task: Any, tools: Tools, seen: IntegrityReading | None = None) -> tuple
     :param seen: the reread right before it.
     :raises BmcError: a BMC cannot be reached.
     """
-    now = runner.now()
+    now = wall_clock.now()
     heard = None if seen is None else seen.heard
     found: list[WatchedResource] = []
 

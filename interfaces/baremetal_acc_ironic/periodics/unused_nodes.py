@@ -31,7 +31,8 @@ from baremetal_acc.model.uri import systems_meant
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import custody, untended, watch
 from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
-from baremetal_acc.policy.baseline import ON_DRIFT, DriftAction
+from baremetal_acc.policy.baseline_rules import DriftAction
+from baremetal_acc.policy.device_demands import ON_DRIFT
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_source
@@ -41,10 +42,10 @@ from baremetal_acc_ironic.periodics import round_reading, watch_states
 from baremetal_acc_ironic.periodics.rounds import Basis, JudgedNode, WatchRounds
 from baremetal_acc_ironic.power import MANAGED_INSPECTION
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import custody_reading, wall_clock
 
 LOG = log.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def is_leased(node: Any) -> bool:
 
 def is_enrolling(node: Any) -> bool:
     """Whether nothing is stored of an enrolled node: the BMC that its ``driver_info`` names may not be ready yet."""
-    return node.provision_state == states.ENROLL and not node_state.known(node.driver_internal_info)
+    return node.provision_state == states.ENROLL and not node_store.known(node.driver_internal_info)
 
 
 def over(task: Any, state: NodeState, now: datetime) -> NodeState:
@@ -153,7 +154,7 @@ class UnusedNodeRound:
             return known[1] if known[0] == address else None
         if address.system is not None:
             return Ref(bmc=HOST, uri=systems_meant(address.system, {})[0])
-        seen = node_state.last_look(self._task.node, self._state)
+        seen = node_store.last_look(self._task.node, self._state)
         facts = None if seen is None else seen.bmc(HOST)
         return None if facts is None else facts.system
 
@@ -177,7 +178,7 @@ class UnusedNodeRound:
         basis = Basis(
             lifecycle=self._state.lifecycle,
             # Evidence from before the hand-over still counts while the node has not come back.
-            evidence=runner.evidence(self._state, Flow.SERVICE if self._state.handed_over else Flow.CLEAN),
+            evidence=custody_reading.evidence(self._state, Flow.SERVICE if self._state.handed_over else Flow.CLEAN),
             cards=self._state.known | unbroken,
             baseline=tools.baseline,
         )
@@ -214,7 +215,7 @@ class UnusedNodeRound:
             state=self._state,
             leased=is_leased(self._task.node),
             operator=True,
-            now=runner.now(),
+            now=wall_clock.now(),
         )
         return gate.decide(situation) is Reason.ALLOWED
 
@@ -225,7 +226,7 @@ class UnusedNodeRound:
             return
         if interface_overrides.exposed(self._task.node, self._state).exposed != self._state.exposed and self._take():
             self._state = interface_overrides.exposed(self._task.node, self._state)
-            node_state.store(self._task.node, self._state)
+            node_store.store(self._task.node, self._state)
 
     def _is_ramdisk(self) -> bool:
         """Whether the operator's ramdisk runs on the host, as far as Ironic knows.
@@ -274,7 +275,7 @@ class UnusedNodeRound:
         task, before = self._task, self._state
         task.upgrade_lock(retry=True)
         node = task.node
-        state = node_state.load(node)
+        state = node_store.load(node)
         is_same = (node.provision_state, node.provision_updated_at) == (
             self._provision_state,
             self._since,
@@ -302,16 +303,16 @@ class UnusedNodeRound:
             )
             known = self._rounds.hosts.get(task.node.uuid)
             ref = None if known is None else known[1]
-            broken = custody.broken(state.custody, sorted(cards), BreakCause.HOST_RAN, runner.now(), ref)
+            broken = custody.broken(state.custody, sorted(cards), BreakCause.HOST_RAN, wall_clock.now(), ref)
             state = replace(state, exposed=state.exposed | cards, custody=broken, proven=None)
         self._state = replace(state, untended=came.alarms)
-        node_state.store(task.node, self._state)
+        node_store.store(task.node, self._state)
 
     def _reactions(self, trouble: WatchTrouble) -> frozenset[DriftAction]:
         """Return the reactions that the rules ask for; only notifications are made here."""
         if self._tools is None:
             return ON_DRIFT
-        seen = node_state.last_look(self._task.node, self._state)
+        seen = node_store.last_look(self._task.node, self._state)
         return watch.reactions(self._tools.baseline, target_of(self._task).node, seen, trouble)
 
     def _may_power_off(self, found: Sequence[WatchTrouble]) -> bool:
@@ -329,7 +330,7 @@ class UnusedNodeRound:
         """Let Ironic power the host off; Ironic records this state, so that its own synchronisation starts nothing."""
         node = self._task.node
         try:
-            node_state.held(node)
+            node_store.held(node)
             manager_utils.node_power_action(self._task, states.POWER_OFF)
         except (exception.NodeLocked, exception.NodeNotFound):
             raise

@@ -36,7 +36,8 @@ from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
 from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
-from baremetal_acc.policy.baseline import ON_DRIFT, DriftAction
+from baremetal_acc.policy.baseline_rules import DriftAction
+from baremetal_acc.policy.device_demands import ON_DRIFT
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import opts, settings
 from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch_states
@@ -44,11 +45,11 @@ from baremetal_acc_ironic.periodics.rounds import WatchRounds
 from baremetal_acc_ironic.periodics.watch_states import ExpectedState, expectation
 from baremetal_acc_ironic.periodics.workers import workers
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state import certificate, node_state, provision_state
+from baremetal_acc_ironic.state import certificate, node_store, provision_state
 from baremetal_acc_ironic.state import handover as handed_to
 from baremetal_acc_ironic.state.node_state import NodeState, Watched
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import runner
+from baremetal_acc_ironic.steps import custody_reading, wall_clock
 
 LOG = log.getLogger(__name__)
 
@@ -102,11 +103,11 @@ def _due(manager: Any, rounds: WatchRounds, now: datetime) -> Iterator[str]:
     mine = {uuid: (state, info) for uuid, _driver, _group, name, state, info in found if name in opts.HARDWARE_TYPES}
     rounds.forget_all_but(frozenset(mine))
     for uuid, (state, info) in mine.items():
-        if node_state.busy(info):
+        if node_store.busy(info):
             continue
         if uuid in rounds.lost:
             yield uuid
-        elif node_state.unwatched(info) and _owes_first_look(state, info):
+        elif node_store.unwatched(info) and _owes_first_look(state, info):
             if now - rounds.first.get(uuid, now - interval) >= min(AGAIN, interval):
                 yield uuid
         elif watch.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
@@ -119,7 +120,7 @@ def _owes_first_look(state: str, info: Any) -> bool:
         case ExpectedState.GIVEN | ExpectedState.WAITING:
             return True
         case ExpectedState.LEFT:
-            return node_state.given(info)
+            return node_store.given(info)
         case ExpectedState.UNTENDED | ExpectedState.WORKED_ON:
             return False
 
@@ -139,9 +140,9 @@ def look_after(task: Any, rounds: WatchRounds, due: datetime) -> None:
         state = _loaded(task, rounds)
         if state is not None and state.job is None:
             if watched(node, state):
-                one = _Round(task, state, rounds, runner.now())
+                one = _Round(task, state, rounds, wall_clock.now())
             elif is_untended(node, state):
-                one = unused_nodes.UnusedNodeRound(task, state, rounds, runner.now())
+                one = unused_nodes.UnusedNodeRound(task, state, rounds, wall_clock.now())
             if one is not None:
                 one.run()
         rounds.lost.pop(node.uuid, None)
@@ -164,20 +165,20 @@ def _loaded(task: Any, rounds: WatchRounds) -> NodeState | None:
     """
     node = task.node
     try:
-        state = node_state.load(node)
+        state = node_store.load(node)
         target_of(task)
     except Exception as exc:
         # Any error: a node that cannot be loaded must not look like one that is watched.
         LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         if node.uuid not in rounds.unloaded and not unused_nodes.is_enrolling(node):
             (unloadable,) = troubles.recorded([watch.unloadable(exc)])
-            one = Alarm(trouble=unloadable, since=runner.now(), told=True)
+            one = Alarm(trouble=unloadable, since=wall_clock.now(), told=True)
             alarm.begun(task, one, ON_DRIFT, first=False, lifecycle=0, now=one.since)
             rounds.unloaded[node.uuid] = one
         return None
     known = rounds.unloaded.pop(node.uuid, None)
     if known is not None:
-        alarm.over(task, known, ON_DRIFT, lifecycle=state.lifecycle, now=runner.now())
+        alarm.over(task, known, ON_DRIFT, lifecycle=state.lifecycle, now=wall_clock.now())
     return state
 
 
@@ -239,7 +240,7 @@ class _Round:
         except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
             self._say([watch.unreadable(exc)], None, None, blind=True)
             return
-        handed = node_state.handed_over(self._task.node, self._state)
+        handed = node_store.handed_over(self._task.node, self._state)
         self._say(list(self._troubles(handed, inventory)), handed, inventory)
 
     @property
@@ -277,7 +278,7 @@ class _Round:
                 yield from watch.open_locks(inventory, self._tools.baseline, target_of(self._task).node)
             return
         yield from self._uncertified()
-        yield from watch.troubles(handed, inventory, runner.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle)
+        yield from watch.troubles(handed, inventory, custody_reading.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle)
 
     def _uncertified(self) -> Iterator[WatchTrouble]:
         """Yield a trouble if this deployment has no certificate, or one that is not valid."""
@@ -341,7 +342,7 @@ class _Round:
         """Lock the node exclusively; False if it has changed since it was read."""
         task = self._task
         task.upgrade_lock(retry=True)
-        state = node_state.load(task.node)
+        state = node_store.load(task.node)
         before = self._state
         same = watched(task.node, state) and state.job is None and state.lifecycle == before.lifecycle
         same = same and (state.handed, state.opened, state.evidence) == (before.handed, before.opened, before.evidence)
@@ -391,7 +392,7 @@ class _Round:
         exposed = state.exposed | watch.exposed(found, opened=handed_to.opened_by_us(state))
         state = unused_nodes.over(task, state, self._now)
         state = replace(state, watched=kept, exposed=exposed, handed_over=True)
-        node_state.store(task.node, state)
+        node_store.store(task.node, state)
         self._state = state
 
     def _reactions(
@@ -421,11 +422,11 @@ class _Round:
                 session = None
                 try:
                     writer = bmcs[reading.ref.bmc].writer()
-                    node_state.held(self._task.node)
+                    node_store.held(self._task.node)
                     undos = to_be_closed(self._state.undos, reading)
                     if undos != self._state.undos:
                         self._state = replace(self._state, undos=undos)
-                        node_state.store(self._task.node, self._state)
+                        node_store.store(self._task.node, self._state)
                     session = writer.session
                     locking.close(mechanisms[reading.mechanism], writer, reading, undos)
                 except AccError as exc:
@@ -464,7 +465,7 @@ class _Round:
             for r in ([reading] if whole else shared)
         ]
         self._state = self._state.proven_by(records)
-        node_state.store(self._task.node, self._state)
+        node_store.store(self._task.node, self._state)
 
     def _read_back(self, again: Inventory) -> None:
         """Check the locks whose BMC has answered the request to engage them with an error, or not at all.
@@ -488,7 +489,7 @@ def _named(reading: LockReading) -> str:
 
 def _maintain(node: Any, one: Alarm) -> None:
     """Put the node into maintenance, so that it is used for nothing new. The host, which runs a tenant's work, stays on."""
-    node_state.held(node)
+    node_store.held(node)
     others = node.maintenance_reason if node.maintenance else None
     text = f'accelerators are not as they were handed over: {troubles.sentence(one.trouble)}'
     node.maintenance = True

@@ -24,7 +24,7 @@ from baremetal_acc.bmc.driver import BmcAddress, Connection
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic import opts, settings
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_store
 
 LOG = log.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
     """Return this conductor's nodes in these states that are not locked, and that have a job of ours."""
     filters = {'reserved': False, 'provision_state_in': list(provision_states)}
     found = manager.iter_nodes(filters=filters, fields=['driver_internal_info'])
-    return [uuid for uuid, _driver, _group, info in found if node_state.busy(info)]
+    return [uuid for uuid, _driver, _group, info in found if node_store.busy(info)]
 
 
 # ------------------------------------------------------------------------------------------------------ a turn's deadline
@@ -216,7 +216,7 @@ class TurnClock:
 
 def clock_of(task: Any) -> TurnClock:
     """Return the clock of a turn that begins now, for the node of a task."""
-    return TurnClock(settings.guest().turn_timeout, held=lambda: node_state.held(task.node))
+    return TurnClock(settings.guest().turn_timeout, held=lambda: node_store.held(task.node))
 
 
 _READS = frozenset(

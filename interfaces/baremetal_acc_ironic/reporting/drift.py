@@ -15,12 +15,12 @@ from oslo_log import log
 
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.inventory_change import Change, ChangeKind
-from baremetal_acc.model.job import Item
+from baremetal_acc.model.job_item import Item
 from baremetal_acc.planning import drift, remembered_inventory
 from baremetal_acc.planning.drift import shown
 from baremetal_acc.render.changes import sentence
 from baremetal_acc_ironic.reporting import notification
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, ReportedState
 
 LOG = log.getLogger(__name__)
@@ -42,14 +42,14 @@ def tell(task: Any, state: NodeState, inventory: Inventory, by: str, done: Itera
     :returns: the node state, not yet stored; and the inventory completed with what this read could not see.
     """
     node = task.node
-    before = node_state.last_look(node, state)
+    before = node_store.last_look(node, state)
     known = remembered_inventory.remembered(before, inventory)
     found: tuple[Change, ...] = ()
     if before is not None:
         found = drift.beyond(drift.drift(before, inventory), (item.action for item in done if item.state.begun))
     unseen = _unseen(found)
     news = tuple(c for c in found if c.certain or unseen != state.unseen)
-    state = replace(state, seen=node_state.packed_look(node, known), unseen=unseen)
+    state = replace(state, seen=node_store.packed_look(node, known), unseen=unseen)
     if before is None or not news:
         return state, known
     for change in news:
@@ -75,8 +75,8 @@ def looked(task: Any, state: NodeState, inventory: Inventory, by: str, done: Ite
     :param state: the state that the step is about to store; nothing else of it is stored here.
     """
     try:
-        stored, _ = tell(task, node_state.load(task.node), inventory, by, done)
-        node_state.store(task.node, stored)
+        stored, _ = tell(task, node_store.load(task.node), inventory, by, done)
+        node_store.store(task.node, stored)
     except Exception:
         LOG.exception('Node %s: drift of its accelerators could not be told', task.node.uuid)
     return with_told(task.node, state)
@@ -84,7 +84,7 @@ def looked(task: Any, state: NodeState, inventory: Inventory, by: str, done: Ite
 
 def with_told(node: Any, state: NodeState) -> NodeState:
     """Return the state that a step is about to store, with what was reported and stored meanwhile."""
-    stored = node_state.load(node)
+    stored = node_store.load(node)
     return replace(state, seen=stored.seen, drift=stored.drift, unseen=stored.unseen)
 
 

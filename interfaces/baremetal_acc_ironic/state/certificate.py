@@ -28,13 +28,14 @@ from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
 from baremetal_acc.execution import Tools
 from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, Reference
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
 from baremetal_acc.render import findings
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import rights
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import KeptInventory, NodeState
 
 LOG = log.getLogger(__name__)
@@ -81,7 +82,7 @@ def issue(
         # It may be of an attempt that ended between here and the hand-over; then it was not archived yet.
         state = _put_away(task, state, state.certificate)
     folder = _folder()
-    node_state.held(task.node)
+    node_store.held(task.node)
     before = state
     kept = KeptInventory(
         lifecycle=lifecycle,
@@ -95,19 +96,19 @@ def issue(
     )
     if kept.where:
         # An attempt that ends between here and the hand-over leaves one behind: the next attempt archives it by this record.
-        node_state.store(task.node, replace(state, certificate=replace(kept, superseded=True)))
+        node_store.store(task.node, replace(state, certificate=replace(kept, superseded=True)))
     try:
         if folder is not None:
             path = folder.put(which, data)
             _same(certificate, folder.get(which), by, str(path))
         kept = replace(kept, packed=_packed(data, kept.where))
         state = replace(state, certificate=kept)
-        node_state.store(task.node, state)
+        node_store.store(task.node, state)
         _read_back(task, certificate, by, kept)
     except BaseException:
         done = _mark(which, folder)
         with suppress(exception.NodeLocked, exception.NodeNotFound):
-            node_state.store(task.node, before if done else replace(before, certificate=replace(kept, superseded=True)))
+            node_store.store(task.node, before if done else replace(before, certificate=replace(kept, superseded=True)))
         raise
     places = ', '.join(('with the node', *kept.where))
     provision_state.told(
@@ -126,7 +127,7 @@ def of(node: Any, state: NodeState | None = None) -> Certificate:
     :raises StateError: it is stored elsewhere, and cannot be read there now.
     :raises DocumentError: a key that certificates are checked with is missing or wrong.
     """
-    state = node_state.load(node) if state is None else state
+    state = node_store.load(node) if state is None else state
     kept = state.certificate
     if kept is None:
         raise CertificateInvalid('there is none: the node was not handed over by a deploy that verified it')
@@ -163,7 +164,7 @@ def ended(task: Any, state: NodeState) -> NodeState:
 
 def attempted(node: Any, state: NodeState) -> NodeState:
     """Return the state that a failed deploy is about to store, with its attempt's certificate if that is not archived yet."""
-    stored = node_state.load(node).certificate
+    stored = node_store.load(node).certificate
     return state if stored is None or stored.lifecycle <= state.lifecycle else replace(state, certificate=stored)
 
 
@@ -293,8 +294,8 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: KeptInvent
     :raises StateError: it does not, or it is not.
     """
     node = objects.Node.get_by_uuid(task.context, task.node.uuid)
-    found = node_state.load(node).certificate
-    where = f'{node_state.PLACE} of node {node.uuid}'
+    found = node_store.load(node).certificate
+    where = f'{node_store.PLACE} of node {node.uuid}'
     if found != kept:
         raise StateError(f'{where}: another certificate was read back')
     if kept.packed is not None:

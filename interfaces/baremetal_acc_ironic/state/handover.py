@@ -20,18 +20,22 @@ from baremetal_acc.execution import Tools
 from baremetal_acc.execution.observation import sessions
 from baremetal_acc.execution.power import switch
 from baremetal_acc.execution.retry_policy import is_changing
+from baremetal_acc.model.action import Flash
+from baremetal_acc.model.interference import Interference
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdict
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import interference, quarantine_writes, watch
 from baremetal_acc.planning.remembered_inventory import remembered
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.render import troubles
 from baremetal_acc.scheduling.schedulable import Place
 from baremetal_acc_ironic.reporting import alarm
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
 
@@ -51,7 +55,7 @@ def over(
     if left:
         what = 'their locks stood open to somebody else, and the node was not cleaned since; the next cleaning writes them'
         provision_state.told(task.node, f'handed over without having been written anew ({what}): {", ".join(left)}')
-    packed = node_state.packed_look(task.node, remembered(None, proven))
+    packed = node_store.packed_look(task.node, remembered(None, proven))
     return replace(state, handed=packed, exposed=frozenset(), shelf=state.shelf.had(inventory))
 
 
@@ -70,10 +74,10 @@ def accepted(
     :param evidence: our own lock records, of this lifecycle.
     :param done: items of the job.
     """
-    handed = node_state.handed_over(task.node, state)
+    handed = node_store.handed_over(task.node, state)
     proven = judged(inventory, evidence, lifecycle=state.lifecycle)
     new = watch.accepted(handed, proven, (item.action for item in done if item.state.begun))
-    packed = None if new is None else node_state.packed_look(task.node, new)
+    packed = None if new is None else node_store.packed_look(task.node, new)
     watched = None if state.watched is None else replace(state.watched, witnesses=())  # the next round reads everything
     return replace(state, handed=packed or state.handed, watched=watched)
 
@@ -90,7 +94,7 @@ def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: st
     :param by: the step that reads.
     :returns: the node state with the cards that are to be written again; how the node was handed over is dropped from it.
     """
-    handed = node_state.handed_over(task.node, state)
+    handed = node_store.handed_over(task.node, state)
     if state.shelf.unsorted and not state.handed_over:
         state = replace(state, shelf=state.shelf.had(inventory))
     if not came_back(state):
@@ -103,9 +107,9 @@ def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: st
     unsure = (by_rule | state.anew) - exposed
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
     new = replace(state, handed=None, watched=None, exposed=exposed, anew=anew)
-    stored = node_state.load(task.node)
+    stored = node_store.load(task.node)
     told = replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
-    node_state.store(task.node, replace(told, shelf=state.shelf))
+    node_store.store(task.node, replace(told, shelf=state.shelf))
     if found:
         LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
@@ -164,9 +168,9 @@ def meanwhile(task: Any, state: NodeState, inventory: Inventory, tools: Tools, *
         ]
     if not cards:
         return state
-    stored = node_state.load(task.node)
+    stored = node_store.load(task.node)
     new = replace(state, exposed=state.exposed | cards, opened=replace(left, held_off=()))
-    node_state.store(task.node, replace(stored, exposed=stored.exposed | new.exposed, opened=new.opened))
+    node_store.store(task.node, replace(stored, exposed=stored.exposed | new.exposed, opened=new.opened))
     for one in told:
         LOG.error('Node %s: %s', task.node.uuid, one)
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
@@ -227,7 +231,7 @@ def host_of(task: Any, state: NodeState) -> Ref | None:
 
     The tenant's code may still run on it.
     """
-    handed = node_state.handed_over(task.node, state) if came_back(state) else None
+    handed = node_store.handed_over(task.node, state) if came_back(state) else None
     host = None if handed is None else handed.bmc(HOST)
     return None if host is None else host.system
 
@@ -244,7 +248,7 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
         if power is PowerState.OFF:
             tools.power_changed(system, PowerState.OFF)
             return True
-        node_state.held(task.node)
+        node_store.held(task.node)
         try:
             switch(bmc, system, PowerState.OFF, tools)
         except AccError as exc:

@@ -17,7 +17,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason
-from baremetal_acc_ironic.state import certificate, node_state
+from baremetal_acc_ironic.state import certificate, node_store
 
 LOG = log.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def over(manager: Any) -> Iterator[str]:
     for uuid, _driver, _group, name, state, info in manager.iter_nodes(
         fields=['firmware_interface', 'provision_state', 'driver_internal_info']
     ):
-        if name in opts.HARDWARE_TYPES and not lasts(state) and (node_state.proven(info) or node_state.certified(info)):
+        if name in opts.HARDWARE_TYPES and not lasts(state) and (node_store.proven(info) or node_store.certified(info)):
             yield uuid
 
 
@@ -41,8 +41,8 @@ def end(task: Any) -> None:
     if lasts(task.node.provision_state):
         return
     try:
-        state = node_state.load(task.node)
-        node_state.store(task.node, replace(certificate.ended(task, state), proven=None))
+        state = node_store.load(task.node)
+        node_store.store(task.node, replace(certificate.ended(task, state), proven=None))
     except exception.NodeNotFound:
         LOG.info('A node was deleted')
     except AccError as exc:

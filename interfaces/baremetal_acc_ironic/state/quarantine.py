@@ -11,10 +11,11 @@ from typing import Any
 
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flow, Met, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import QUARANTINE
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning import quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 

@@ -23,10 +23,10 @@ from baremetal_acc.bmc.driver import BmcAddress, Setting
 from baremetal_acc.bmc.ipmi.endpoint import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.execution import Target
 from baremetal_acc.model.ref import HOST, BmcName
-from baremetal_acc.policy.baseline import Exposure, NodeFacts
+from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
 from baremetal_acc.scheduling.provider_names import PREFIX
 from baremetal_acc_ironic import opts, settings
-from baremetal_acc_ironic.state import node_state
+from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.node_state import NodeState
 
 BMCS = 'acc_bmcs'
@@ -79,7 +79,7 @@ def target(task: Any) -> Target:
     :raises StaleJob: our stored state of the node cannot be read.
     """
     node = task.node
-    state = node_state.load(node)
+    state = node_store.load(node)
     facts = NodeFacts(
         name=node.name or node.uuid,
         resource_class=state.resource_class or None,

@@ -19,9 +19,17 @@ from baremetal_acc.model.custody import Custody, Origin
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import custody, custody_readings
 from baremetal_acc.planning.quarantine import suspects
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import definitions, runner, statement
+from baremetal_acc_ironic.steps import (
+    custody_reading,
+    definitions,
+    flow_steps,
+    statement,
+    step_errors,
+    step_preparation,
+    wall_clock,
+)
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -34,16 +42,16 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
         somebody else has reached one of the cards or can.
     """
     step = definitions.ACCEPT
-    with runner.told_by(task, step):
-        flow = runner.flow_of(task)
+    with step_errors.told_by(task, step):
+        flow = flow_steps.flow_of(task)
         arguments = step.arguments(given)
-        state = runner.returned(task, node_state.load(task.node), flow, step)
+        state = step_preparation.returned(task, node_store.load(task.node), flow, step)
         who = statement.made_by(task, state, flow, step)
-        reason, until = statement.reason_and_end(arguments, step, runner.now(), end='until')
-        runner.refuse_interrupted(state)
+        reason, until = statement.reason_and_end(arguments, step, wall_clock.now(), end='until')
+        step_preparation.refuse_interrupted(state)
         target, tools = target_of(task), tools_of(task, state)
-        proof = runner.evidence(state, flow)
-        inventory = execution.observe(target, tools, runner.now())
+        proof = custody_reading.evidence(state, flow)
+        inventory = execution.observe(target, tools, wall_clock.now())
         only = definitions.chosen(inventory, arguments.get('devices'))
         chosen = [a for a in inventory.accelerators if only is None or a.id in only]
         reached = (state.exposed | state.anew | suspects(state.quarantined, inventory)) & {a.id for a in chosen}
@@ -53,12 +61,12 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
                 what=f'somebody else may have written {", ".join(sorted(reached))}, or a write of ours has failed',
                 hint='clean the node: that writes them; or name the other devices',
             )
-        state = runner.with_custody(state, inventory, target, tools, proof)
+        state = custody_reading.with_custody(state, inventory, target, tools, proof)
         kept = state.custody
         _refuse_open(kept, chosen)
         for accelerator in chosen:
             kept = custody.begun(kept, accelerator.id, Origin.ACCEPTED, inventory.at, by=[who.by], until=until, reason=reason)
-        node_state.store(task.node, replace(state, custody=kept))
+        node_store.store(task.node, replace(state, custody=kept))
         names = ', '.join(f'{a.label} ({a.id})' for a in chosen) or 'no card'
         text = f'{step.name}: {who.by} answers for what these cards run until {moment(until)}: {names}: {reason}'
         LOG.warning('Node %s: %s', task.node.uuid, text)

@@ -13,9 +13,9 @@ from typing import Any
 from oslo_log import log
 
 from baremetal_acc.model.waiver import moment
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import StartAllowed
-from baremetal_acc_ironic.steps import definitions, runner, statement
+from baremetal_acc_ironic.steps import definitions, flow_steps, statement, step_errors, step_preparation, wall_clock
 
 LOG = log.getLogger(__name__)
 
@@ -26,10 +26,10 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
     :raises StepFailed: an argument is wrong, or no operator has asked for the step by hand.
     """
     step = definitions.ALLOW_START
-    with runner.told_by(task, step):
-        flow = runner.flow_of(task)
+    with step_errors.told_by(task, step):
+        flow = flow_steps.flow_of(task)
         arguments = step.arguments(given)
-        state = runner.returned(task, node_state.load(task.node), flow, step)
+        state = step_preparation.returned(task, node_store.load(task.node), flow, step)
         who = statement.made_by(task, state, flow, step)
         allowed = _allowed(arguments, who.by)
         if allowed is None:
@@ -39,7 +39,7 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
                 f'{step.name}: the host may be started until {moment(allowed.until)}, by {who.by}, who '
                 f'{"answers" if allowed.vouched else "does not answer"} for what boots: {allowed.why}'
             )
-        node_state.store(task.node, replace(state, start_allowed=allowed))
+        node_store.store(task.node, replace(state, start_allowed=allowed))
         LOG.warning('Node %s: %s', task.node.uuid, text)
         provision_state.told(task.node, text, user=who.user)
 
@@ -51,6 +51,6 @@ def _allowed(arguments: Mapping[str, Any], by: str) -> StartAllowed | None:
     """
     if not arguments:
         return None
-    now = runner.now()
+    now = wall_clock.now()
     reason, until = statement.reason_and_end(arguments, definitions.ALLOW_START, now, end='expires')
     return StartAllowed(since=now, until=until, by=by, why=reason, vouched=bool(arguments.get('vouched')))

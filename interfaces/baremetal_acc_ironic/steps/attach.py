@@ -19,16 +19,21 @@ from baremetal_acc.attach.find import drivers
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import UsageError
 from baremetal_acc.execution import Tools
+from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, FunctionAssignment, Place
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import attach as attachment
 from baremetal_acc.planning import image_selection, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.quarantine import joined
-from baremetal_acc.policy.baseline import OnLeave, demands
+from baremetal_acc.policy.baseline_rules import OnLeave
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc.render import refusals
 from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import supply

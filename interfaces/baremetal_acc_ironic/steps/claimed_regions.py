@@ -5,10 +5,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+from baremetal_acc.model.action import Program
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Plan, Program
-from baremetal_acc.policy.baseline import Baseline, NodeFacts
+from baremetal_acc.model.plan import Plan
+from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc.scheduling import region_claims
 from baremetal_acc.scheduling.schedulable import single
 from baremetal_acc_ironic import placement

@@ -24,7 +24,8 @@ from baremetal_acc.model.subject import SubjectKind
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
 from baremetal_acc.planning import relevance
 from baremetal_acc.planning.plan import EVERYTHING, Part
-from baremetal_acc.policy.baseline import Baseline, Match, NodeFacts, Rule, demands
+from baremetal_acc.policy.baseline_rules import Baseline, Match, NodeFacts, Rule
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc_ironic.state.node_state import Granted, Override
 
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}

@@ -16,9 +16,11 @@ from oslo_log import log
 from baremetal_acc import bootstrap
 from baremetal_acc.execution import Tools
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Item, Job, Verdict
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import Item
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.quarantine import suspects, unmended
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.scheduling import regions
@@ -27,7 +29,7 @@ from baremetal_acc.scheduling.schedulable import able, supply
 from baremetal_acc_ironic import placement, settings
 from baremetal_acc_ironic.periodics.workers import TurnClock
 from baremetal_acc_ironic.reporting import drift, record
-from baremetal_acc_ironic.state import handover, node_state, provision_state
+from baremetal_acc_ironic.state import handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.quarantine import still_bad, withheld
 from baremetal_acc_ironic.state.target import shown_traits
@@ -81,7 +83,7 @@ def tools(
             task.node.uuid,
             task.node.instance_uuid,
             lambda inventory: still_bad(state, inventory) | handover.doubted(state),
-            held=lambda: node_state.held(task.node),
+            held=lambda: node_store.held(task.node),
             # A node has an instance before its deployment begins, and keeps it where the deployment has failed.
             taken=task.node.provision_state in provision_state.TENANT_STATES or task.node.instance_uuid is not None,
         ),
@@ -177,6 +179,6 @@ def _trusted(state: NodeState, inventory: Inventory, verdict: Verdict) -> Verdic
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:
     """Record in Ironic what a job did to the host, for Ironic's power sync; a DPU's own System does not concern Ironic."""
     if system.bmc == HOST and power in _POWER:
-        node_state.held(task.node)
+        node_store.held(task.node)
         task.node.power_state = _POWER[power]
         task.node.save()

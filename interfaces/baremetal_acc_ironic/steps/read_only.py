@@ -18,10 +18,19 @@ from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.reporting import drift
-from baremetal_acc_ironic.state import certificate, handover, node_state, provision_state, quarantine
+from baremetal_acc_ironic.state import certificate, handover, node_store, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import attach, definitions, runner, waivers
+from baremetal_acc_ironic.steps import (
+    attach,
+    custody_reading,
+    definitions,
+    flow_steps,
+    step_errors,
+    step_preparation,
+    waivers,
+    wall_clock,
+)
 from baremetal_acc_ironic.steps.job_context import counted, seen, show
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
@@ -35,19 +44,19 @@ def take_stock(task: Any, by: str) -> Inventory:
     :returns: the inventory completed with what this read could not see.
     :raises StepFailed: the node could not be read.
     """
-    with runner.told_by(task, definitions.INVENTORY):
-        state = node_state.load(task.node)
+    with step_errors.told_by(task, definitions.INVENTORY):
+        state = node_store.load(task.node)
         tools = tools_of(task, state, rules=False)
-        evidence = runner.evidence(state, Flow.SERVICE)
+        evidence = custody_reading.evidence(state, Flow.SERVICE)
         # Only a verification reads signed measurements: this step has to be quick.
         inventory, verdict = execution.check(
-            target_of(task), tools, evidence, runner.now(), lifecycle=state.lifecycle, measure=False
+            target_of(task), tools, evidence, wall_clock.now(), lifecycle=state.lifecycle, measure=False
         )
-        state, known = drift.tell(task, state, inventory, by, runner.done(state))
-        state = runner.with_custody(state, inventory, target_of(task), tools, evidence)
-        node_state.store(task.node, state)
+        state, known = drift.tell(task, state, inventory, by, step_preparation.done(state))
+        state = custody_reading.with_custody(state, inventory, target_of(task), tools, evidence)
+        node_store.store(task.node, state)
         state = counted(task, state, tools, inventory, verdict)
-        node_state.store(task.node, show(task, state, tools, inventory, known, verdict, evidence))
+        node_store.store(task.node, show(task, state, tools, inventory, known, verdict, evidence))
     return known
 
 
@@ -102,45 +111,45 @@ def verify(task: Any) -> None:
 
     :raises StepFailed: something is not met, or could not be read.
     """
-    with runner.told_by(task, definitions.VERIFY):
-        flow = runner.flow_of(task)
-        state = runner.returned(task, node_state.load(task.node), flow, definitions.VERIFY)
-        state = runner.settled(task, state, definitions.VERIFY, flow)
+    with step_errors.told_by(task, definitions.VERIFY):
+        flow = flow_steps.flow_of(task)
+        state = step_preparation.returned(task, node_store.load(task.node), flow, definitions.VERIFY)
+        state = step_preparation.settled(task, state, definitions.VERIFY, flow)
         try:
             state = _verify(task, state, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             state = certificate.attempted(task.node, drift.with_told(task.node, state))
-            stored = node_state.load(task.node)
+            stored = node_store.load(task.node)
             state = replace(state, opened=stored.opened, exposed=state.exposed | stored.exposed, custody=stored.custody)
-            node_state.store(task.node, state.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else state)
+            node_store.store(task.node, state.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else state)
             raise
         if flow is Flow.DEPLOY:
             provision_state.told(
                 task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over'
             )
-            state = replace(state.given_away(runner.now()), job=None)
+            state = replace(state.given_away(wall_clock.now()), job=None)
         elif flow is Flow.SERVICE:
-            state = handover.proven(state, runner.now())
-        node_state.store(task.node, state)
+            state = handover.proven(state, wall_clock.now())
+        node_store.store(task.node, state)
 
 
 def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
-    runner.refuse_interrupted(state)
+    step_preparation.refuse_interrupted(state)
     target = target_of(task)
     tools = tools_of(task, state)
-    evidence = runner.evidence(state, flow)
+    evidence = custody_reading.evidence(state, flow)
     inventory, verdict = execution.check(
         target,
         tools,
         evidence,
-        runner.now(),
+        wall_clock.now(),
         lifecycle=state.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
         tasks=flow is Flow.DEPLOY,
     )
-    state = drift.looked(task, state, inventory, definitions.VERIFY.name, runner.done(state))
-    state = runner.keep_custody(task, state, inventory, target, tools, evidence)
+    state = drift.looked(task, state, inventory, definitions.VERIFY.name, step_preparation.done(state))
+    state = custody_reading.keep_custody(task, state, inventory, target, tools, evidence)
     verdict = custody_feed.judged(verdict, state.custody, inventory, target, tools, inventory.at)
     reasons = [findings.sentence(finding) for finding in verdict.unmet]
     if state.opened is not None:
@@ -154,8 +163,8 @@ def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
         reasons += wrong
     if reasons:
         if flow is not Flow.CLEAN:
-            left = handover.found_open(state, flow, definitions.VERIFY.name, inventory, verdict, runner.now())
-            node_state.store(task.node, replace(node_state.load(task.node), opened=left.opened, exposed=left.exposed))
+            left = handover.found_open(state, flow, definitions.VERIFY.name, inventory, verdict, wall_clock.now())
+            node_store.store(task.node, replace(node_store.load(task.node), opened=left.opened, exposed=left.exposed))
         raise NotMet(
             reasons,
             hint=f'{definitions.LOCK.name} closes locks, {definitions.RECONCILE.name} brings everything to the baseline',

@@ -16,18 +16,18 @@ from oslo_log import log
 
 from baremetal_acc import execution
 from baremetal_acc.errors import UsageError
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.model.waiver import Waived, Waiver, moment
 from baremetal_acc.planning import waivers
 from baremetal_acc.render import notes
 from baremetal_acc_ironic.authorization import rights
 from baremetal_acc_ironic.reporting import notification
-from baremetal_acc_ironic.state import node_state, provision_state
+from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import Granted, NodeState
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import definitions, runner, statement
+from baremetal_acc_ironic.steps import definitions, flow_steps, statement, step_errors, step_preparation, wall_clock
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -46,8 +46,8 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
 
     :raises StepFailed: the arguments make no valid waiver, or nobody has asked for it by hand.
     """
-    with runner.told_by(task, definitions.WAIVE):
-        flow = runner.flow_of(task)
+    with step_errors.told_by(task, definitions.WAIVE):
+        flow = flow_steps.flow_of(task)
         arguments = definitions.WAIVE.arguments(given)
         if not rights.by_hand(task.node, flow):
             raise UsageError(
@@ -55,8 +55,8 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
                 what='nobody has asked for it: an automated flow has it',
                 hint='let an administrator run it in manual cleaning or service, or waive by a rule of the baseline',
             )
-        now = runner.now()
-        state = runner.returned(task, node_state.load(task.node), flow, definitions.WAIVE)
+        now = wall_clock.now()
+        state = step_preparation.returned(task, node_store.load(task.node), flow, definitions.WAIVE)
         who = rights.begun_by(task, state, flow)
         # Without authentication Ironic has no name for the requester.
         role = who.by if who.requester is not None else 'unknown, no authentication'
@@ -80,7 +80,7 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         if len(kept) > MOST:
             hint = f'take back those that are not needed: {definitions.WAIVE.name} with paths = []'
             raise UsageError(argument=definitions.WAIVE.name, what=f'the node has {MOST} waivers already', hint=hint)
-        node_state.store(task.node, replace(state, waivers=kept))
+        node_store.store(task.node, replace(state, waivers=kept))
         LOG.warning('Node %s: %s', task.node.uuid, text)
         provision_state.told(task.node, text, user=who.user)
         notification.waivers(task, [_of_node(g) for g in kept], by=definitions.WAIVE.name, at=now, in_use=False)
@@ -146,7 +146,7 @@ def tell(task: Any, verdict: Verdict, by: str) -> None:
     if lines or relaxed:
         provision_state.told(node, f'{by}: {"; ".join((*lines, *relaxed))}')
     if lines:
-        notification.waivers(task, _in_use(verdict.waived), by=by, at=runner.now(), in_use=True)
+        notification.waivers(task, _in_use(verdict.waived), by=by, at=wall_clock.now(), in_use=True)
 
 
 def _in_use(waived: Iterable[Waived]) -> list[notification.Waiving]:

@@ -16,7 +16,7 @@ from baremetal_acc.attach.region import RegionAttachDriver
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.attach import AttachHandle, AttachState, Claim, FunctionAssignment, HandleType
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling.schedulable import Offer, Supply
 from tests.unit.planning import values as v
 

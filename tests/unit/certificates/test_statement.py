@@ -28,13 +28,14 @@ from baremetal_acc.model.custody import (
 )
 from baremetal_acc.model.image import ReferenceValue
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
 from baremetal_acc.planning.verify import verify
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Rule
 from baremetal_acc.render import findings
 from tests.unit.planning import values as v
 

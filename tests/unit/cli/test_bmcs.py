@@ -15,7 +15,7 @@ from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.cli import bmcs, session
 from baremetal_acc.cli.bmcs import TargetSource
 from baremetal_acc.errors import DocumentError, UsageError
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 
 SECRET = 'hunter2hunter2'
 

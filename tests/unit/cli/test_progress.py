@@ -14,7 +14,9 @@ from baremetal_acc.bmc import pending
 from baremetal_acc.bmc.pending import Pending
 from baremetal_acc.cli.output import progress as module
 from baremetal_acc.cli.output.progress import Count, JobProgress
-from baremetal_acc.model.job import Flash, Flow, ItemState, Job
+from baremetal_acc.model.action import Flash
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
 from tests.unit.planning import values as v

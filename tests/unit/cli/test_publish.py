@@ -7,7 +7,7 @@ import pytest
 from baremetal_acc.cli.commands.publish import _may_be_proven
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.planning.verify import verify
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling.offer_report import OfferedBy, OfferReport, Withheld
 from tests.unit.planning import values as v
 

@@ -12,9 +12,10 @@ import pytest
 from baremetal_acc.cli.output import documents
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.accelerator import MergeBasis, MergeEvidence
+from baremetal_acc.model.action import Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.job import Plan, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.plan import Plan
 from tests.unit.planning import values as v
 
 LOCKED, REPORTED = LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED

@@ -12,27 +12,15 @@ from baremetal_acc.cli.execution import _judged
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.plan_builder import Verb
 from baremetal_acc.cli.state import TargetState, Unlocked
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Reset, ResetPurpose
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import (
-    CheckImage,
-    Done,
-    Engage,
-    Failed,
-    Finding,
-    Flash,
-    Flow,
-    ItemState,
-    Job,
-    Met,
-    Plan,
-    Program,
-    Reset,
-    ResetPurpose,
-    Verdict,
-)
+from baremetal_acc.model.job import Done, Failed, Flow, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan
 from baremetal_acc.planning.verify import verify

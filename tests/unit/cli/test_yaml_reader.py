@@ -8,7 +8,7 @@ from baremetal_acc.cli import bmcs
 from baremetal_acc.cli.yaml_reader import read_json, read_yaml
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model import toml
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 
 TOML = 'format = 1\nexposure = "service"\ntraits = ["A", "B"]\n\n[host]\naddress = "x"\nparallel = 2\n'
 YAML = 'format: 1\nexposure: service\ntraits: [A, "B"]\n\nhost:\n  address: x\n  parallel: 2\n'

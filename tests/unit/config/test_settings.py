@@ -14,7 +14,7 @@ from oslo_config import cfg
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import DemandSettings, ServiceSettings, Settings
 from baremetal_acc.model.image import SignatureDemand
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 from tests import configured
 
 GROUPS = {options.GROUP: (options.OPTIONS, Settings), options.DEMAND_GROUP: (options.DEMAND_OPTIONS, DemandSettings)}

@@ -24,7 +24,7 @@ from baremetal_acc.emulator.pldm import (
     vendor_descriptor,
 )
 from baremetal_acc.errors import PackageMalformed
-from baremetal_acc.images import pldm, pldm_package
+from baremetal_acc.images import pldm, pldm_encoding, pldm_package
 
 ONE = uuid.UUID('12345678-1234-5678-1234-567812345678')
 SKU = vendor_descriptor('APSKU', b'\x4a\x35\x36\x81')
@@ -101,8 +101,8 @@ def test_the_emulator_reads_what_the_client_encodes(revision):
         components=tuple(replace(one, opaque_data=b'x' if revision.has_opaque_data else b'') for one in mine.components),
         devices=tuple(replace(one, reference_manifest=b'm' if revision.has_manifests else b'') for one in mine.devices),
     )
-    placed = pldm_package.placed(package, [len(one) for one in images])
-    found = read(pldm_package.encode(placed, b''.join(images)) + (b'' if revision.has_manifests else b'a signature'))
+    placed = pldm_encoding.placed(package, [len(one) for one in images])
+    found = read(pldm_encoding.encode(placed, b''.join(images)) + (b'' if revision.has_manifests else b'a signature'))
     assert ['97.1', '01.3', '97.1'] == [one.image.version for one in found.parts if isinstance(one.image, EmulatedImage)]
     assert [frozenset({0, 1}), frozenset({1, 2})] == [one.parts for one in found.records]
 
@@ -162,12 +162,12 @@ def encoded(components, payload):
     mine = pldm_package.parse(built(), 'x')
     many = tuple(replace(mine.components[0], offset=0, size_bytes=size) for _, size in components)
     package = replace(mine, bitmap_bits=-(-len(many) // 8) * 8, components=many)
-    start = pldm_package.header_size(package)
+    start = pldm_encoding.header_size(package)
     placed = replace(
         package,
         components=tuple(replace(one, offset=start + at) for one, (at, _) in zip(many, components, strict=True)),
     )
-    return pldm_package.encode(placed, payload)
+    return pldm_encoding.encode(placed, payload)
 
 
 def test_images_that_lie_upon_each_other_are_refused():

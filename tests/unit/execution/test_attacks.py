@@ -8,14 +8,17 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.model.action import Flash, ResetPurpose
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.custody import CustodyDemand
+from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job, ResetPurpose
+from baremetal_acc.model.job import Done, Failed, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.plan import Part
-from baremetal_acc.policy.baseline import Baseline, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Rule
 from tests.unit.execution.bench import Bench, Connection, Machine, Mechanism
 from tests.unit.planning import values as v
 

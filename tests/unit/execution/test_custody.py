@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.execution import custody_feed, observe
+from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed, ItemState, Reset, ResetPurpose
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import custody

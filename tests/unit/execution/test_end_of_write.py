@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from baremetal_acc.errors import BmcAnswerInvalid, BmcRefusalReason, BmcRefused
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.inventory import ManagerReading, Objection, PowerState, TaskReading, TaskState, UpdateActivity
-from baremetal_acc.model.job import Done, Failed, Flash, ItemState
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from tests.unit.execution.bench import Bench, Connection, Machine, restorable

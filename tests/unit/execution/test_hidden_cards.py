@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.inventory import Gap, PowerState
-from baremetal_acc.model.job import Done, Failed, Flash
+from baremetal_acc.model.job import Done, Failed
 from tests.unit.execution.bench import Connection, Machine, restorable
 from tests.unit.planning import values as v
 

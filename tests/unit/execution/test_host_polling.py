@@ -12,8 +12,9 @@ from baremetal_acc.errors import BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.execution import tick
 from baremetal_acc.execution.host_polling import MOST_FAILED_SESSIONS, HostPolling
 from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Strength
+from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import HostReading, PowerState
-from baremetal_acc.model.job import Done, Failed, InterferenceKind, Wait
+from baremetal_acc.model.job import Done, Failed, Wait
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import custody
 from tests.unit.execution.bench import Bench, Connection, Machine

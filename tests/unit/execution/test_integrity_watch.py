@@ -16,7 +16,7 @@ from baremetal_acc.execution.integrity_watch import IntegrityReading, WatchSessi
 from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.policy.baseline import NodeFacts
+from baremetal_acc.policy.baseline_rules import NodeFacts
 from tests.unit.planning import values as v
 
 LOCK, OTHER = (Ref(bmc=HOST, uri=f'/redfish/v1/Chassis/{n}') for n in ('RoT', 'Card'))

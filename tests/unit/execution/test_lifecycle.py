@@ -9,10 +9,12 @@ import pytest
 
 from baremetal_acc.execution import Tools, lifecycle
 from baremetal_acc.execution.lifecycle import Remembered
-from baremetal_acc.model.job import Flow, Plan, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import waivers
 from baremetal_acc.planning.job_transitions import begin
 from tests.unit.planning import values as v

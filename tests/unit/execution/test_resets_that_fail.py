@@ -9,8 +9,10 @@ import pytest
 
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused
 from baremetal_acc.execution import power
+from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Done, Failed, Item, ItemState, Reset, ResetPurpose
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.execution.bench import Bench, Connection, Machine, restorable

@@ -9,9 +9,12 @@ import pytest
 
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import PciIds
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import Accounts, BmcUser, Gap, PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job
+from baremetal_acc.model.job import Done, Failed, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
 from baremetal_acc.planning import quarantine_writes, rollback, written_places

@@ -12,9 +12,11 @@ from baremetal_acc.bmc.driver import Accepted
 from baremetal_acc.errors import BmcAnswerInvalid, BmcConflict, BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.execution import locking, observe
 from baremetal_acc.execution.step_context import StepContext
+from baremetal_acc.model.action import Engage, Release
 from baremetal_acc.model.custody import Access, Cover, Origin
 from baremetal_acc.model.inventory import TaskReading, TaskState
-from baremetal_acc.model.job import Done, Engage, Failed, Flow, ItemState, Release
+from baremetal_acc.model.job import Done, Failed, Flow
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import custody

@@ -13,9 +13,12 @@ from baremetal_acc.execution import doing
 from baremetal_acc.execution.power import reset
 from baremetal_acc.execution.progress_probe import sight_of
 from baremetal_acc.execution.step_context import StepContext
+from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState, UpdateActivity
-from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning.job_items import ended
 from baremetal_acc.planning.job_transitions import advance, begin
 from baremetal_acc.planning.retry_limits import RetryLimits

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from baremetal_acc.model.action import Engage, Flash
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.inventory import PowerState, TaskState
-from baremetal_acc.model.job import Done, Engage, Failed, Flash, Flow, ItemState, Job, Wait
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.planning.plan import Part
 from tests.unit.execution.bench import Bench, Machine, restorable

@@ -8,8 +8,11 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.errors import ImageMissing
+from baremetal_acc.model.action import Flash
+from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Wait
+from baremetal_acc.model.job import Done, Failed, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import interference
 from tests.unit.execution.world import PATIENCE, Card, World

@@ -8,8 +8,9 @@ import pytest
 
 from baremetal_acc.errors import BmcRefused, Refused
 from baremetal_acc.locks.ipmi_firmware_firewall import FirmwareFirewall
+from baremetal_acc.model.action import Release
 from baremetal_acc.model.codec import decode
-from baremetal_acc.model.job import Done, Failed, Job, Release
+from baremetal_acc.model.job import Done, Failed, Job
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.planning.plan import Part
 from tests.unit.execution.bench import Bench, Machine, Mechanism

@@ -26,10 +26,12 @@ from baremetal_acc.errors import (
     ImageMismatch,
 )
 from baremetal_acc.execution import Target, Tools, observe, tick
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateActivity, UpdateFacts
-from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
+from baremetal_acc.model.job import Flow, Job, Wait
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.planning.job_transitions import begin

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.errors import ImageMismatch, PackageMalformed
-from baremetal_acc.images import pldm_package
+from baremetal_acc.images import pldm_encoding
 from baremetal_acc.images.pldm import PldmPackage, PldmString, Revision, StringType
 from baremetal_acc.images.store import FileStore, ImageFiles
 from baremetal_acc.model.image import Fit, ImageKind
@@ -28,7 +28,9 @@ def given(folder: Path, data: bytes, version: str, *fits: Fit, kind: ImageKind =
 
 
 def encoded(package: PldmPackage) -> bytes:
-    return pldm_package.encode(pldm_package.placed(package, [3] * len(package.components)), bytes(3 * len(package.components)))
+    return pldm_encoding.encode(
+        pldm_encoding.placed(package, [3] * len(package.components)), bytes(3 * len(package.components))
+    )
 
 
 @pytest.mark.parametrize('version', ['96.00.5E', '96.00.5e ', 'v96.00.5E', 'set', 'tray-1'])

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.errors import ImageError, PackageMalformed
-from baremetal_acc.images import pldm, pldm_package
+from baremetal_acc.images import pldm, pldm_encoding, pldm_package
 from baremetal_acc.images.pldm import (
     Activation,
     Classification,
@@ -339,8 +339,8 @@ def test_a_package_of_each_revision_is_read_field_by_field(revision):
     data, expected = VECTORS[revision], EXPECTED[revision]
     assert expected == pldm_package.parse(data, 'x')
     assert expected == pldm_package.parse(io.BytesIO(data), 'x')
-    assert data == pldm_package.encode(expected, data[size_of(data) :])
-    assert size_of(data) == pldm_package.header_size(expected)
+    assert data == pldm_encoding.encode(expected, data[size_of(data) :])
+    assert size_of(data) == pldm_encoding.header_size(expected)
     assert len(data) == expected.images_end
 
 
@@ -360,10 +360,10 @@ def test_only_the_header_is_held_in_memory(revision):
 
     package = replace(EXPECTED[revision], components=EXPECTED[revision].components[:1], devices=EXPECTED[revision].devices)
     package = replace(package, devices=tuple(replace(d, components=frozenset({0})) for d in package.devices))
-    package = pldm_package.placed(package, [5_000_000])
-    stream = Counting(pldm_package.encode(package, bytes(5_000_000)))
+    package = pldm_encoding.placed(package, [5_000_000])
+    stream = Counting(pldm_encoding.encode(package, bytes(5_000_000)))
     assert package == pldm_package.parse(stream, 'x')
-    assert (package.images_end if revision == '1.3' else pldm_package.header_size(package)) == stream.most
+    assert (package.images_end if revision == '1.3' else pldm_encoding.header_size(package)) == stream.most
 
 
 @pytest.mark.parametrize('revision', VECTORS)
@@ -466,7 +466,7 @@ def test_bytes_between_the_last_field_and_the_checksum_are_refused():
     """They would be covered by the checksum, and nobody knows what they mean."""
     package = EXPECTED['1.3']
     moved = replace(package, components=(replace(package.components[0], offset=131),))
-    data = pldm_package.encode(moved, b'\1\2\3')
+    data = pldm_encoding.encode(moved, b'\1\2\3')
     data = data[:17] + struct.pack('<H', 131) + data[19:120] + b'\0\0\0' + data[120:]
     error = refused(sealed(data))
     expected = ('PackageHeaderSize', 17, '131', '128, where the last field ends,')
@@ -496,7 +496,7 @@ def test_two_components_may_have_one_image():
     """As where one image is for two kinds of a card."""
     package = EXPECTED['1.0']
     both = replace(package, components=tuple(replace(one, offset=127, size_bytes=7) for one in package.components))
-    assert both == pldm_package.parse(pldm_package.encode(both, bytes(7)), 'x')
+    assert both == pldm_package.parse(pldm_encoding.encode(both, bytes(7)), 'x')
 
 
 def test_ids_are_shown_as_people_write_them():
@@ -538,7 +538,7 @@ def test_what_has_no_room_is_not_written():
         replace(package, devices=(replace(package.devices[0], package_data=bytes(0xFFFF)),)),
     ):
         with pytest.raises(ValueError, match='has no room in its field'):
-            pldm_package.encode(wrong, b'')
+            pldm_encoding.encode(wrong, b'')
 
 
 def test_the_largest_header_takes_no_time():
@@ -550,8 +550,8 @@ def test_the_largest_header_takes_no_time():
     )
     component = PackageComponent(classification=9999, identifier=1, offset=0, size_bytes=0, version=string(''))
     package = replace(EXPECTED['1.0'], bitmap_bits=2000, devices=(device,) * 50, components=(component,) * 1700)
-    package = pldm_package.placed(package, [0] * 1700)
-    assert package == pldm_package.parse(pldm_package.encode(package, b''), 'x')
+    package = pldm_encoding.placed(package, [0] * 1700)
+    assert package == pldm_package.parse(pldm_encoding.encode(package, b''), 'x')
 
 
 texts = st.builds(
@@ -632,7 +632,7 @@ def packages(draw: st.DrawFn) -> tuple[PldmPackage, bytes]:
         downstream_devices=tuple(draw(st.lists(downstream, max_size=2 * revision.has_downstream_devices))),
         components=tuple(draw(components) for _ in images),
     )
-    return pldm_package.placed(package, map(len, images)), b''.join(images)
+    return pldm_encoding.placed(package, map(len, images)), b''.join(images)
 
 
 @settings(max_examples=150, deadline=None)
@@ -640,7 +640,7 @@ def packages(draw: st.DrawFn) -> tuple[PldmPackage, bytes]:
 def test_what_is_written_is_read_again(made):
     """Every package that there can be, up to its size."""
     package, payload = made
-    assert package == pldm_package.parse(pldm_package.encode(package, payload), 'x')
+    assert package == pldm_package.parse(pldm_encoding.encode(package, payload), 'x')
 
 
 def test_changed_packages_end_well():
@@ -666,7 +666,7 @@ if CREATOR is not None:  # a folder of the creator of OpenBMC, which is not ours
         subprocess.run([CREATOR_PYTHON, creator, made, metadata_file, *images], check=True)
         data = made.read_bytes()
         package = pldm_package.parse(data, 'x')
-        assert data == pldm_package.encode(package, data[pldm_package.header_size(package) :])
+        assert data == pldm_encoding.encode(package, data[pldm_encoding.header_size(package) :])
         header = metadata['PackageHeaderInformation']
         assert header['PackageHeaderIdentifier'].lower() == package.revision.identifier.hex
         assert (header['PackageHeaderFormatVersion'], revision) == (package.revision.number, package.revision.version)

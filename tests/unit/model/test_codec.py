@@ -20,11 +20,13 @@ from baremetal_acc.model.accelerator import (
     PciIds,
     ReconfigurationSlot,
 )
+from baremetal_acc.model.action import Engage, Flash, Publish, Withdraw
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import UploadProgress
 from baremetal_acc.model.inventory import Complaint, Gap, Inventory, ManagerReading, Objection
-from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, PartReading, Publish, Withdraw, WriteEvidence
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState, PartReading, WriteEvidence
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 

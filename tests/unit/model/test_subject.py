@@ -9,9 +9,9 @@ import pytest
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.finding import CardMissing, FindingText
-from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.subject import _FORMS, PRESENT, Subject, SubjectKind, lock_mechanism, lock_path
+from baremetal_acc.model.verdict import Finding, Met
 
 STORED = [
     ('present', SubjectKind.PRESENT, ''),

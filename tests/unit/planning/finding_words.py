@@ -5,7 +5,7 @@
 from typing import Any
 
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Verdict
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning.verify import verify as judge
 from baremetal_acc.render import findings
 

@@ -5,8 +5,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from baremetal_acc.model.job import Plan
 from baremetal_acc.model.note import Note
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.render import notes as notes_in_words
 from baremetal_acc.render import refusals as render

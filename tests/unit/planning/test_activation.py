@@ -7,9 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Reset, ResetPurpose, Stage, stage
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Plan, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning import rollback, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.job_items import ended

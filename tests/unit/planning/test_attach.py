@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baremetal_acc.model.action import Program, Publish
 from baremetal_acc.model.attach import (
     Attached,
     AttachEvent,
@@ -19,7 +20,9 @@ from baremetal_acc.model.attach import (
     HandleType,
 )
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.job import Flow, Item, ItemState, Job, Plan, Program, Publish
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.planning import attach as decide

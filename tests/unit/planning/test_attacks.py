@@ -12,19 +12,22 @@ from baremetal_acc.errors import DocumentError, StaleJob
 from baremetal_acc.images import catalogue
 from baremetal_acc.locks.property_reading import literal
 from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.action import Flash, Reset, ResetPurpose
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Met, Reset, ResetPurpose
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.verdict import Met
 from baremetal_acc.planning.job_readings import Sight
 from baremetal_acc.planning.job_transitions import advance
 from baremetal_acc.planning.lock_evidence import coverage, judge
 from baremetal_acc.planning.merge import merge
 from baremetal_acc.planning.plan import plan
 from baremetal_acc.planning.retry_limits import RetryLimits
-from baremetal_acc.policy import baseline
-from baremetal_acc.policy.baseline import Match
+from baremetal_acc.policy import baseline, baseline_rules
+from baremetal_acc.policy.baseline_rules import Match
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 from tests.unit.planning.finding_words import verify
@@ -139,7 +142,7 @@ def test_a_rule_after_the_one_that_decides_asks_nothing():
     first = v.baseline().rules[0]
     later = replace(first, name='later', match=Match(model='H100*'))
     device = v.gpu(model=None, firmware=(v.component(version=v.NEW),))
-    assert verdict(device, rules=baseline.Baseline(rules=(first, later))).met
+    assert verdict(device, rules=baseline_rules.Baseline(rules=(first, later))).met
 
 
 def test_a_lock_that_we_engaged_and_that_is_not_shown_any_more_is_not_met():

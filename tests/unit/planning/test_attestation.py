@@ -10,10 +10,12 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Image, ReferenceValue
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Met
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.verdict import Met
 from baremetal_acc.planning.attestation import findings
-from baremetal_acc.policy.baseline import Baseline, Match, Measure, Rule, demands, parse
+from baremetal_acc.policy.baseline import parse
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Measure, Rule
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc.render import findings as findings_in_words
 from tests.unit.planning import values as v
 from tests.unit.planning.finding_words import verify

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.job import Flash, ItemState
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning.bundle_parts import is_awaited, read_back, told
 from tests.unit.planning import values as v

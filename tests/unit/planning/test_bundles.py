@@ -7,9 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import CheckImage, Flash
 from baremetal_acc.model.image import Bundle, BundlePart
 from baremetal_acc.model.inventory import Sending, UpdateFacts, UploadWay
-from baremetal_acc.model.job import CheckImage, Flash, Flow, ItemState, WriteEvidence
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import ItemState, WriteEvidence
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
 from baremetal_acc.planning import bundles, job_items, job_transitions, rollback, write_outcomes

@@ -26,14 +26,14 @@ from baremetal_acc.model.custody import (
     Strength,
 )
 from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
-from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import LockState, ResetKind, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.verdict import Met
 from baremetal_acc.planning import custody, custody_intervals, custody_readings, custody_rules
 from baremetal_acc.planning.custody_intervals import Conditions
 from baremetal_acc.planning.plan import plan
-from baremetal_acc.policy.baseline import Baseline, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Rule
 from baremetal_acc.render import custody as custody_words
 from tests.unit.planning import refusal_words
 from tests.unit.planning import test_attestation as measures

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, PciIds
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Accounts, BmcFacts, BmcUser, Gap, Inventory, PowerEvent, TaskReading, TaskState
 from baremetal_acc.model.inventory_change import Change, ChangeKind
-from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind

@@ -7,8 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.inventory import TaskReading, TaskState
-from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Plan
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.planning.job_transitions import begin
 from tests.unit.planning import values as v

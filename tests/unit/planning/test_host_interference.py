@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from baremetal_acc.model.action import Program, Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Flow, Plan, Program, Reset, ResetPurpose
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning.host_interference import host_may_program
 from baremetal_acc.planning.job_transitions import begin
-from baremetal_acc.policy.baseline import Exposure
+from baremetal_acc.policy.baseline_rules import Exposure
 from tests.unit.planning import values as v
 
 PROGRAM = Program(

@@ -8,13 +8,15 @@ import pytest
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.action import Flash
 from baremetal_acc.model.custody import CustodyDemand
-from baremetal_acc.model.job import Flash
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.plan import Part, plan
 from baremetal_acc.policy import baseline as rules_of
-from baremetal_acc.policy.baseline import Baseline, Hideable, Match, Rule, Undecided, demands
+from baremetal_acc.policy import baseline_rules
+from baremetal_acc.policy.baseline_rules import Baseline, Hideable, Match, Rule
+from baremetal_acc.policy.device_demands import Undecided, demands
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 from tests.unit.planning.finding_words import verify
@@ -247,7 +249,7 @@ def test_a_card_that_the_default_locks_as_much_is_not_told():
     """On a tenant's machine every path of the host is closed where no rule says anything; on ours none is."""
     rules = Baseline(rules=(Rule(name='one', match=Match(location='Slot 0'), block=v.HOST_DEVICE),))
     assert [] == left_out(card(0), card(1), rules=rules)
-    ours = replace(v.NODE, exposure=rules_of.Exposure.SERVICE)
+    ours = replace(v.NODE, exposure=baseline_rules.Exposure.SERVICE)
     notes = refusal_words.notes(plan(v.inventory(card(0), card(1)), rules, ours, (), parts=frozenset({Part.LOCK})).notes)
     assert ['no rule says block, and rule one does for an identical card with another location'] == [
         n.text for n in notes if n.text.startswith('no rule says ')

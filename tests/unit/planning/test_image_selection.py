@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.model.accelerator import PciIds
+from baremetal_acc.model.action import Flash, Program
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.job import Flash, Program
 from baremetal_acc.planning import image_selection
 from baremetal_acc.planning.image_selection import same_version
 from tests.unit.planning import values as v

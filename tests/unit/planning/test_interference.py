@@ -8,28 +8,18 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Release, Reset, ResetPurpose
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.finding import FindingText
+from baremetal_acc.model.interference import HeldOff, InterferenceKind
 from baremetal_acc.model.inventory import HostReading, PowerState
-from baremetal_acc.model.job import (
-    Engage,
-    Finding,
-    Flash,
-    Flow,
-    HeldOff,
-    InterferenceKind,
-    ItemState,
-    Job,
-    Met,
-    Plan,
-    Release,
-    Reset,
-    ResetPurpose,
-    Verdict,
-)
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import LockState, ResetKind
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning import interference
 from baremetal_acc.planning.job_transitions import begin
 from tests.unit.planning import values as v

@@ -7,27 +7,25 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.model.image import UploadProgress
-from baremetal_acc.model.job import (
+from baremetal_acc.model.action import (
     CheckImage,
     Engage,
     Flash,
-    Flow,
-    Item,
-    ItemState,
-    Job,
-    Plan,
     Program,
     Publish,
     Release,
     Reset,
     ResetPurpose,
     Stage,
-    Verdict,
     Withdraw,
 )
+from baremetal_acc.model.image import UploadProgress
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST, BmcName, Ref
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.job_items import ended
 from baremetal_acc.planning.job_readings import UNASKED, Sight, WriteSight

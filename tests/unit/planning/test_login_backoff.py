@@ -9,8 +9,10 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.errors import BmcNotAuthorised
-from baremetal_acc.model.job import ItemState, Reset, ResetPurpose, Right
+from baremetal_acc.model.action import Reset, ResetPurpose
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.login_refusal import Right
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.planning import login_backoff
 from tests.unit.planning import values as v

@@ -10,9 +10,9 @@ import pytest
 
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import Engagement, LockState, Scope
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Met
 from baremetal_acc.planning import custody_readings, lock_evidence
 from baremetal_acc.planning.verify import judged
 from tests.unit.planning.finding_words import verify

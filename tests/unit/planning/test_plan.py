@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import PciIds, ReconfigurationSlot
-from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, UploadWay
-from baremetal_acc.model.job import (
+from baremetal_acc.model.action import (
     CheckImage,
     Engage,
     Flash,
@@ -30,12 +27,15 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Fit, ImageKind
+from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, UploadWay
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import waivers
 from baremetal_acc.planning.image_selection import same_version
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
-from baremetal_acc.policy.baseline import Baseline, Downgrade, Match, Offering, OnMissing
+from baremetal_acc.policy.baseline_rules import Baseline, Downgrade, Match, Offering, OnMissing
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.image import Digest, DigestAlgorithm, ImageKind
 from baremetal_acc.model.inventory import PowerState, UpdateFacts
-from baremetal_acc.model.job import CheckImage, Engage, Flash, Plan, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
-from baremetal_acc.policy.baseline import Baseline, Downgrade, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Downgrade, Match, Rule
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 

@@ -11,7 +11,7 @@ from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts,
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.policy.baseline import Baseline, Downgrade, Match, OnMissing, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Downgrade, Match, OnMissing, Rule
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 

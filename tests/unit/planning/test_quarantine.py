@@ -7,9 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.model.job import Flow, Interference, InterferenceKind, ItemState, Job, Program, Verdict
+from baremetal_acc.model.action import Program
+from baremetal_acc.model.interference import Interference, InterferenceKind
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning import quarantine
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import plan

@@ -7,8 +7,8 @@ import pytest
 from baremetal_acc.cli import plan_builder
 from baremetal_acc.cli.plan_builder import Verb
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning.relevance import FIRMWARE, FUNCTIONS, LOCKING, relevant
 from baremetal_acc_ironic.steps import definitions
 from tests.unit.planning import values as v

@@ -6,11 +6,12 @@ import pytest
 
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Finding, Met, Plan
 from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, NoSlot, Refusal
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning import remediation
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from tests.unit.planning import refusal_words

@@ -8,23 +8,13 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import UpdateFacts
-from baremetal_acc.model.job import (
-    Engage,
-    Flash,
-    Flow,
-    Item,
-    ItemState,
-    Plan,
-    Program,
-    Release,
-    Reset,
-    ResetPurpose,
-    Withdraw,
-    WriteEvidence,
-)
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import Item, ItemState, WriteEvidence
 from baremetal_acc.model.lock import LockState, ResetKind, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import quarantine_writes, rollback, write_outcomes, written_places
 from baremetal_acc.planning.action_descriptions import describe

@@ -7,9 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Release
 from baremetal_acc.model.inventory import Objection, TaskReading, TaskState
-from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Plan, Release
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockState, Scope
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import setting_changes
 from baremetal_acc.planning.job_transitions import begin

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.errors import Refused
+from baremetal_acc.model.action import Flash, Reset, ResetPurpose
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, Reset, ResetPurpose
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody_readings
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan

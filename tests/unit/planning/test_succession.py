@@ -7,10 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Program
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Plan, Program
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import succession
 from baremetal_acc.planning.job_transitions import begin

@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.model.job import Engage, Flash, Plan, Program, Publish, Release, Reset, ResetPurpose, Withdraw
+from baremetal_acc.model.action import Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.plan import Part, plan
 from baremetal_acc.planning.tenant_writes import objections
 from baremetal_acc.policy import baseline as rules
-from baremetal_acc.policy.baseline import Baseline, Match, Rule, demands
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Rule
+from baremetal_acc.policy.device_demands import demands
 from tests.unit.planning import values as v
 
 LABEL, GPU_LABEL = v.fpga().label, v.gpu().label

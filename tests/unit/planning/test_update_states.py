@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateActivity
-from baremetal_acc.model.job import ItemState
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning.update_states import TABLE, Effect, UpdateObservation, classify, following
 from tests.unit.planning import values as v

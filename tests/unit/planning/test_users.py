@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
-from baremetal_acc.model.job import Met
+from baremetal_acc.model.verdict import Met
 from baremetal_acc.planning import watch
 from baremetal_acc.planning.watch import TroubleKind
 from baremetal_acc.policy import baseline

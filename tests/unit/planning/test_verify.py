@@ -11,14 +11,15 @@ import pytest
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Flow, Met, Verdict
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Met, Verdict
 from baremetal_acc.planning import waivers
 from baremetal_acc.planning.plan import plan
 from baremetal_acc.planning.verify import functions_in_play, judged
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, Measure, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Measure, Rule
 from baremetal_acc.render import findings
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v

@@ -10,22 +10,13 @@ import pytest
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.custody import CustodyDemand
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed
 from baremetal_acc.planning import waivers
-from baremetal_acc.policy.baseline import (
-    DEFAULT_RULE,
-    Baseline,
-    Downgrade,
-    DriftAction,
-    Exposure,
-    Match,
-    Measure,
-    Rule,
-    demands,
-)
+from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, Downgrade, DriftAction, Exposure, Match, Measure, Rule
+from baremetal_acc.policy.device_demands import demands
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 

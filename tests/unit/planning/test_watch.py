@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.action import Flash, Program, Release
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Flash, Program, Release
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import remembered_inventory, watch
@@ -19,7 +19,8 @@ from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.planning.watch import Alarm, TroubleKind
 from baremetal_acc.policy import baseline as rules
-from baremetal_acc.policy.baseline import HOST_PATHS, Baseline, DriftAction, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, DriftAction, Match, Rule
+from baremetal_acc.policy.device_demands import HOST_PATHS
 from baremetal_acc.render.troubles import not_closed, recorded
 from tests.unit.planning import trouble_words as said
 from tests.unit.planning import values as v

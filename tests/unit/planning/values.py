@@ -13,7 +13,7 @@ from baremetal_acc.model.inventory import BmcFacts, Inventory, PowerState, Updat
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
-from baremetal_acc.policy.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 EARLIER = NOW - timedelta(minutes=1)

@@ -13,12 +13,10 @@ from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.waiver import Waiver
-from baremetal_acc.policy import baseline
-from baremetal_acc.policy.baseline import (
+from baremetal_acc.policy import baseline, device_demands
+from baremetal_acc.policy.baseline_rules import (
     DEFAULT_RULE,
-    HOST_PATHS,
     Baseline,
-    Demands,
     Downgrade,
     DriftAction,
     Exposure,
@@ -27,8 +25,8 @@ from baremetal_acc.policy.baseline import (
     NodeFacts,
     OnMissing,
     Rule,
-    demands,
 )
+from baremetal_acc.policy.device_demands import HOST_PATHS, Demands, demands
 from tests.unit.planning import values as v
 
 HEAD = 'format = 1\n'
@@ -621,5 +619,5 @@ name = "matches"
 match = { kind = "GPU" }
 security_floor = 1
 """)
-    assert ('other-kind', 'misspelt') == baseline.idle(rules, (v.gpu(), v.fpga()), v.NODE)
-    assert ('other-kind',) == baseline.idle(rules, (v.gpu(vendor=None),), v.NODE)
+    assert ('other-kind', 'misspelt') == device_demands.idle(rules, (v.gpu(), v.fpga()), v.NODE)
+    assert ('other-kind',) == device_demands.idle(rules, (v.gpu(vendor=None),), v.NODE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.image import ImageKind
-from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.policy.baseline import parse
 from baremetal_acc.scheduling import provider_names, provider_traits, providers
 from baremetal_acc.scheduling.custom_traits import vocabulary

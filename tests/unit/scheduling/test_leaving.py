@@ -8,11 +8,17 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.model.job import Flow, ItemState, Plan, Program, Verdict
+from baremetal_acc.model.action import Program
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import Part, plan
-from baremetal_acc.policy.baseline import Offering, OnLeave, demands, parse
+from baremetal_acc.policy.baseline import parse
+from baremetal_acc.policy.baseline_rules import Offering, OnLeave
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc.scheduling import schedulable
 from tests.unit.planning import values as v
 

@@ -8,8 +8,9 @@ import pytest
 
 from baremetal_acc.bmc.device_ids import shipped
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.job import Verdict
-from baremetal_acc.policy.baseline import Offering, parse
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.policy.baseline import parse
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling import provider_names, provider_traits
 from baremetal_acc.scheduling.provider_names import PREFIX
 from baremetal_acc.scheduling.provider_traits import node_traits, room_for

@@ -5,8 +5,8 @@
 from dataclasses import replace
 
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.policy.baseline import parse
 from baremetal_acc.render.standing import why
 from baremetal_acc.scheduling import provider_names, provider_traits, providers

@@ -4,10 +4,10 @@
 
 from dataclasses import replace
 
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.providers import overlapping
 from baremetal_acc.scheduling.schedulable import Offer

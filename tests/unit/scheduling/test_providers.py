@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
@@ -27,6 +26,7 @@ from baremetal_acc.model.provider import (
 )
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.scheduling import provider_diff, provider_hierarchy, provider_names, provider_traits, providers
 from baremetal_acc.scheduling.provider_diff import describe, diff
 from baremetal_acc.scheduling.provider_names import CLASSES, OWNER

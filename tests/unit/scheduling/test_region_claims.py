@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc.model.job import Plan, Program, Withdraw
-from baremetal_acc.policy.baseline import Offering
+from baremetal_acc.model.action import Program, Withdraw
+from baremetal_acc.model.plan import Plan
+from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.scheduling import provider_names
 from baremetal_acc.scheduling.region_claims import (
     Claimed,

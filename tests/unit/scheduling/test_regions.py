@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.finding import FindingText
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.subject import Subject
+from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.scheduling.pools import PoolRegion
 from baremetal_acc.scheduling.provider_names import slot_uuid
 from baremetal_acc.scheduling.regions import MOST_BYTES, Regions, Slot, changed, document, of_node, read, seen

@@ -10,11 +10,13 @@ from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import Subject
-from baremetal_acc.policy.baseline import NodeFacts, Offering, demands, parse
+from baremetal_acc.model.verdict import Finding, Met, Verdict
+from baremetal_acc.policy.baseline import parse
+from baremetal_acc.policy.baseline_rules import NodeFacts, Offering
+from baremetal_acc.policy.device_demands import demands
 from baremetal_acc.scheduling import provider_names, provider_traits
 from baremetal_acc.scheduling.provider_names import CLASSES, OWNER, TOGETHER
 from baremetal_acc.scheduling.providers import tree, withdrawn

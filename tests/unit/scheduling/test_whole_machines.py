@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.model.action import Engage, Flash, Release, Reset, ResetPurpose, Stage
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.lock import Engagement, LockState, LockUndoRecord, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning.job_items import ended, with_item
@@ -17,7 +19,7 @@ from baremetal_acc.planning.job_transitions import advance, begin, current, sent
 from baremetal_acc.planning.lock_evidence import WritablePart, coverage, doubted, in_the_way, judge
 from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.planning.retry_limits import RetryLimits
-from baremetal_acc.policy.baseline import Baseline, Match, Rule
+from baremetal_acc.policy.baseline_rules import Baseline, Match, Rule
 from baremetal_acc.render.refusals import is_unrecorded
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
