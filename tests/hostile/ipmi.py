@@ -36,7 +36,7 @@ from baremetal_acc.bmc.ipmi import device, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.command import CommandReply
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
-from baremetal_acc.bmc.ipmi.driver import IpmiConnection
+from baremetal_acc.bmc.ipmi.driver import ControllerAccess, IpmiConnection
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
 from baremetal_acc.bmc.ipmi.hpm import commands as hpm
 from baremetal_acc.emulator.ipmi.chassis import EmulatedChassis
@@ -460,11 +460,17 @@ class Box(Rig):
         self.wall.disabled[SYSTEM] = {p for p in self.bmc.commands if is_required(p) or is_possible(p)} - but
 
 
-class Connection(IpmiConnection):
-    """A connection by a box."""
+class Access(ControllerAccess):
+    """The controllers of a box; whoever asks is its administrator."""
 
-    def _administrator(self) -> Any:
-        return self._raw
+    def administrator(self) -> Any:
+        """The box."""
+        return self.operator
+
+
+def connected(address: BmcAddress, box: Box) -> IpmiConnection:
+    """A connection by a box."""
+    return IpmiConnection(address, Access(None, box, address.budget), None)  # type: ignore[arg-type]
 
 
 ADDRESS = BmcAddress(name=HOST, address='ipmi://192.0.2.1', username='admin', password='Sixteen is it 16')
@@ -625,7 +631,7 @@ def look(seed: int, number: int, given: Hostile | None = None) -> Ran:
     seen = None
     try:
         with quickly(box):
-            seen = Connection(address, None, box, None).look(NOW)  # type: ignore[arg-type]
+            seen = connected(address, box).look(NOW)
             ran.ended = 'look'
     except BmcError as exc:
         ran.ended = type(exc).__name__
@@ -853,7 +859,7 @@ def _uploaded(ran: Ran, box: Box, raw: Any, ref: Ref, given: Upload) -> str:
             break
     if state is not TaskState.SUCCEEDED:
         return str(state)
-    one = hpm.component(raw, 0)
+    one = hpm.read_component(raw, 0)
     _texts(ran, dataclasses.asdict(dataclasses.replace(one, current=None, rollback=None, deferred=None)))
     runs = box.versions(FPGA_KEY)[0]
     told = None if one.current is None else one.current.text
@@ -878,7 +884,7 @@ def run(seed: int, number: int) -> Ran:
 def endless(box: Endless) -> Any:
     """A look that has all the time that it wants."""
     with quickly(box):
-        return Connection(dataclasses.replace(ADDRESS, budget=timedelta(days=1)), None, box, None).look(NOW)  # type: ignore[arg-type]
+        return connected(dataclasses.replace(ADDRESS, budget=timedelta(days=1)), box).look(NOW)
 
 
 # ----------------------------------------------------------------------------------------------------------------- the soak

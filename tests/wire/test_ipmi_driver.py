@@ -22,7 +22,7 @@ from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.command import CompletionCode, NetFn
 from baremetal_acc.bmc.ipmi.device import Hop
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
-from baremetal_acc.bmc.ipmi.hpm.commands import capabilities
+from baremetal_acc.bmc.ipmi.hpm.commands import read_capabilities
 from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
 from baremetal_acc.bmc.ipmi.session import RmcpSession
 from baremetal_acc.emulator.clock import EmulatedClock
@@ -742,5 +742,5 @@ def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):
     until_it_listens(sim).close()
     with RmcpSession(place_of(of_sim(sim, username='admin')), endpoint.LoginPrivilege.ADMINISTRATOR) as raw:
         for there in (raw, Bridge(raw, address=0x72)):
-            assert capabilities(there) is None
+            assert read_capabilities(there) is None
             assert CompletionCode.INVALID_COMMAND == there(NetFn.APP, 0x61, b'\x0f\x06\0').code

@@ -23,12 +23,10 @@ if the account may have that privilege.
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc import device_ids as table
@@ -51,6 +49,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, UploadProgress
 from baremetal_acc.model.inventory import (
+    Accounts,
     BmcFacts,
     Gap,
     HostReading,
@@ -62,11 +61,9 @@ from baremetal_acc.model.inventory import (
 )
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
-from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.ref import BmcName, Ref
 
 LOG = logging.getLogger(__name__)
-
-_T = TypeVar('_T')
 
 _CHASSIS_CONTROL, _COLD_RESET = 0x02, 0x02
 _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
@@ -97,7 +94,7 @@ class IpmiDriver:
         where = place_of(address)
         raw = RmcpSessions(where, LoginPrivilege.OPERATOR)
         raw.ready()
-        return IpmiConnection(address, where, raw, self._devices)
+        return IpmiConnection(address, ControllerAccess(where, raw, address.budget), self._devices)
 
 
 def place_of(address: BmcAddress) -> endpoint.Endpoint:
@@ -128,22 +125,256 @@ def place_of(address: BmcAddress) -> endpoint.Endpoint:
     return replace(found, set_by=address.set_by)
 
 
+class ControllerAccess:
+    """Sessions to one BMC, and the controllers that are reached over them.
+
+    Reads use the operator's session. Writes, and reads that are refused to an operator, use sessions of an administrator.
+
+    :ivar operator: the operator's session.
+    """
+
+    def __init__(self, where: endpoint.Endpoint, operator: RmcpSessions, budget: timedelta) -> None:
+        """Keep the sessions. None is opened here.
+
+        :param budget: time budget of an inspection.
+        """
+        self.operator = operator
+        self._where = where
+        self._budget = budget
+        self._others: list[RmcpSessions] = []
+        self._uploading: RmcpSessions | None = None
+        self._reading_administrator = self.administrator()
+        self._patience: NodeBusyRetry | None = None
+
+    def close(self) -> None:
+        """Log out."""
+        for raw in filter(None, (self._uploading, self.operator)):
+            raw.close()
+
+    def stop(self) -> None:
+        """Let every command from now on fail at once. May be called from any thread."""
+        for raw in (self.operator, *self._others):
+            raw.stopped = True
+
+    def administrator(self) -> RmcpSessions:
+        """A separate administrator's session for what is written; :meth:`stop` stops it too."""
+        raw = RmcpSessions(self._where, LoginPrivilege.ADMINISTRATOR)
+        self._others.append(raw)
+        return raw
+
+    def uploading(self, path: Path) -> Raw:
+        """To a controller, in one administrator's session for all turns of an upload."""
+        self._uploading = self._uploading or self.administrator()
+        return bridged(self._uploading, path)
+
+    @contextmanager
+    def reading(self) -> Iterator[NodeBusyRetry]:
+        """Context for reads: busy controllers are retried for a short time in all, within the time budget of an inspection."""
+        self._patience = NodeBusyRetry()
+        try:
+            with self.budgeted():
+                yield self._patience
+        finally:
+            self._patience = None
+
+    @contextmanager
+    def budgeted(self) -> Iterator[None]:
+        """Context with the time budget of an inspection; at its end the administrator's session for reads is closed."""
+        with ExitStack() as stack:
+            stack.enter_context(self._reading_administrator)
+            for raw in filter(None, (self.operator, self._reading_administrator, self._uploading)):
+                stack.enter_context(raw.limited(self._budget))
+            yield
+
+    def discover(self, patience: NodeBusyRetry) -> device.ControllerInventory:
+        """Discover the controllers and FRUs of the machine, within :meth:`reading`.
+
+        :raises BmcError: no answer, or the BMC does not answer Get Device ID.
+        """
+        return device.look(self.operator, patience, self._reading_administrator)
+
+    def as_operator(self, path: Path) -> Raw:
+        """To a controller, as operator."""
+        return bridged(self.operator, path, self._patience)
+
+    def as_may(self, path: Path) -> Raw:
+        """To a controller, within :meth:`budgeted`: as operator, and as administrator for commands that are refused.
+
+        Some controllers refuse to an operator every command that they do not know, so that only an administrator learns that
+        the command does not exist.
+        """
+        return Privileged(self.as_operator(path), bridged(self._reading_administrator, path, self._patience))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineInspection:
+    """What one inspection has read of a machine.
+
+    :ivar targets: the controllers that support HPM.1.
+    :ivar host: None: the BMC has no Get Chassis Status.
+    :ivar firewall: state of the firmware firewall of the BMC.
+    :ivar gaps: of targets and host; those of the controllers are in ``controllers``.
+    """
+
+    controllers: device.ControllerInventory
+    targets: tuple[inventory.InventoryTarget, ...]
+    host: HostReading | None
+    firewall: apply.FirewallVerdict
+    accounts: Accounts
+    gaps: tuple[Gap, ...]
+
+    def facts(self, address: BmcAddress, session: str) -> BmcFacts:
+        """What is reported of the BMC itself."""
+        itself = self.controllers.controllers[0].device
+        board = next((one.contents for one in self.controllers.frus if not one.path and one.number == one.lun == 0), None)
+        product = board.product.name if board is not None and board.product is not None else None
+        host = self.host or HostReading(power=PowerState.UNKNOWN)
+        return BmcFacts(
+            name=address.name,
+            address=address.address,
+            session=session,
+            product=product,
+            firmware_version=None if itself is None else itself.firmware,
+            update=update.facts(inventory.unseen(self.targets, address.name)) if self.targets else None,
+            system=self.system(address.name),
+            power=host.power,
+            power_on_hours=host.power_on_hours,
+            restart_cause=host.restart_cause,
+            power_event=host.power_event,
+            log_mark=host.log_mark,
+            accounts=self.accounts,
+        )
+
+    def system(self, bmc: BmcName) -> Ref | None:
+        """The System through which the cards are reset; None: the BMC has no Get Chassis Status."""
+        return None if self.host is None else Ref(bmc=bmc, uri=resource.CHASSIS.uri)
+
+    def documents(self) -> dict[str, JsonObject]:
+        """The bodies of all resources that were read, by URI."""
+        said = {
+            ControllerAddress(path=c.path): resource.of_controller(c.device)
+            for c in self.controllers.controllers
+            if c.device is not None
+        }
+        for one in self.controllers.frus:
+            if one.contents is not None:
+                said[ControllerAddress(path=one.path, part=MachinePart.FRU, number=one.number, lun=one.lun)] = resource.of_fru(
+                    one.contents
+                )
+        for target in self.targets:
+            for component in target.components:
+                said[ControllerAddress(path=target.path, part=MachinePart.HPM, number=component.number)] = (
+                    resource.of_component(component)
+                )
+        if self.firewall.state is not LockState.UNSUPPORTED:
+            said[resource.FIREWALL] = resource.of_firewall(self.firewall)
+        return {place.uri: body for place, body in said.items()}
+
+
+def inspect_machine(access: ControllerAccess, address: BmcAddress) -> MachineInspection:
+    """Read everything about a machine: its controllers, components, power, firmware firewall and accounts.
+
+    :raises BmcError: no answer, or the BMC does not answer Get Device ID.
+    """
+    with access.reading() as patience:
+        seen = access.discover(patience)
+        gaps: list[Gap] = []
+        paths = [controller.path for controller in seen.controllers if controller.device is not None]
+        targets = [target for path in paths if (target := _read_target(access, address.name, path, gaps)) is not None]
+        return MachineInspection(
+            controllers=seen,
+            targets=tuple(targets),
+            host=_read_host(access, address.name, gaps),
+            firewall=masks.read(lambda: masks.observe(access.as_may(()))),
+            accounts=users.read(access.as_may(()), address.username or ''),
+            gaps=tuple(gaps),
+        )
+
+
+def _read_target(access: ControllerAccess, bmc: BmcName, path: Path, gaps: list[Gap]) -> inventory.InventoryTarget | None:
+    """Read the HPM.1 components of a controller; None without HPM.1 (an ordinary answer), or if they could not be read (a
+    gap).
+    """
+    try:
+        raw = access.as_may(path)
+        capabilities = commands.read_capabilities(raw)
+        if capabilities is None:
+            return None
+        return inventory.InventoryTarget(path=path, components=commands.read_components(raw, capabilities))
+    except BmcError as exc:
+        if isinstance(exc, BmcUnreachable):
+            device.identify(access.operator)  # raises if the BMC itself does not answer
+        gaps.append(Gap(ref=Ref(bmc=bmc, uri=ControllerAddress(path=path, part=MachinePart.HPM).uri), reason=exc.what))
+        return None
+
+
+def _read_host(access: ControllerAccess, bmc: BmcName, gaps: list[Gap]) -> HostReading | None:
+    """Power state and data of the last start; None: the BMC has no Get Chassis Status.
+
+    :raises BmcError: the BMC no longer answers.
+    """
+    raw = access.as_may(())
+    try:
+        found = chassis.status(raw)
+    except BmcUnsupported:
+        return None
+    except BmcError as exc:
+        gaps.append(Gap(ref=Ref(bmc=bmc, uri=resource.CHASSIS.uri), reason=exc.what))
+        found = HostReading(power=PowerState.UNKNOWN)
+    return replace(
+        found,
+        restart_cause=chassis.restart_cause(raw),
+        power_on_hours=chassis.power_on_hours(raw),
+        log_mark=chassis.log_mark(raw),
+    )
+
+
+def request_chassis_control(raw: Raw, wanted: PowerState | ResetKind) -> None:
+    """Request a power state, a restart or a power cycle of the machine by Chassis Control, once.
+
+    :param raw: to the BMC, as operator.
+    :raises BmcUnsupported: Chassis Control has no such request.
+    :raises BmcBusy: the power state does not allow it now.
+    :raises BmcError: the request was not accepted.
+    """
+    word = _CONTROL.get(wanted)
+    if word is None:
+        raise BmcUnsupported(bmc=raw.label, what=f'{wanted} cannot be asked for over IPMI')
+    try:
+        ask(raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
+    except CommandRefused as exc:
+        if exc.code != CompletionCode.NOT_IN_STATE:
+            raise
+        # BMCs answer so while the power state is changing. The caller reads whether the wanted state was reached.
+        what = f'{exc.what}: its power does not allow {wanted} now'
+        raise BmcBusy(bmc=exc.bmc, uri=exc.uri, what=what) from exc
+    except BmcUnreachable as exc:
+        if not exc.sent:
+            raise
+        what = f'{exc.what}; Chassis Control ({wanted}) may have arrived'
+        raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
+
+
+def request_cold_reset(raw: Raw) -> None:
+    """Request a restart of the BMC by Cold Reset, once.
+
+    :param raw: to the BMC, as administrator.
+    :raises BmcError: the request was not accepted.
+    """
+    ask(raw, NetFn.APP, _COLD_RESET, what='Cold Reset', once=True)
+
+
 class IpmiConnection:
     """Connection to one BMC. It logs in again after the session has idled, or after the BMC has restarted."""
 
     lasts = False  # BMCs end an IPMI session after a minute without a command
 
-    def __init__(self, address: BmcAddress, where: endpoint.Endpoint, raw: RmcpSessions, devices: Devices | None) -> None:
+    def __init__(self, address: BmcAddress, access: ControllerAccess, devices: Devices | None) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
-        self._where = where
-        self._raw = raw
+        self._access = access
         self._devices = devices
         self._targets: tuple[Path, ...] = ((),)
-        self._others: list[RmcpSessions] = []
-        self._uploading: RmcpSessions | None = None
-        self._asking = self._administrator()
-        self._patience: NodeBusyRetry | None = None
         stopping.watch(self)
 
     def __enter__(self) -> 'IpmiConnection':
@@ -154,15 +385,13 @@ class IpmiConnection:
 
     def close(self) -> None:
         """Log out."""
-        for raw in filter(None, (self._uploading, self._raw)):
-            raw.close()
+        self._access.close()
 
     def stop(self) -> None:
         """Let every command from now on fail at once, so that a running read ends and logs out. May be
         called from any thread.
         """
-        for raw in (self._raw, *self._others):
-            raw.stopped = True
+        self._access.stop()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -171,146 +400,33 @@ class IpmiConnection:
 
         :raises BmcError: no answer, or the BMC does not answer Get Device ID.
         """
-        with self._reading() as patience:
-            seen = device.look(self._raw, patience, self._asking)
-            gaps: list[Gap] = []
-            targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
-            host = self._host(gaps)
-            closed = masks.read(lambda: self._as_may((), masks.observe))
-            accounts = users.read(self._may(()), self.address.username or '')
-        self._targets = tuple(target.path for target in targets)
-        system = None if host is None else self._ref(resource.CHASSIS)
-        found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)
-        LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
+        seen = inspect_machine(self._access, self.address)
+        self._targets = tuple(target.path for target in seen.targets)
+        found = inventory.found(
+            seen.controllers,
+            seen.targets,
+            self.address.name,
+            self._devices or table.shipped(),
+            seen.system(self.address.name),
+            seen.gaps,
+        )
+        boards = len(seen.controllers.frus)
+        LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), boards)
         return Look(
-            facts=replace(self._facts(seen, targets, system, host), accounts=accounts),
+            facts=seen.facts(self.address, self.session),
             accelerators=found.accelerators,
             platform_devices=found.platform,
             gaps=found.gaps,
-            reader=IpmiReader(self.address, self.session, self._documents(seen, targets, closed)),
+            reader=IpmiReader(self.address, self.session, seen.documents()),
         )
 
     def ownership(self) -> None:
         """None: over IPMI a BMC has one machine."""
 
-    def _target(self, path: Path, gaps: list[Gap]) -> inventory.InventoryTarget | None:
-        """Read the HPM.1 components of a controller; None without HPM.1 (an ordinary answer), or if they could not be read (a
-        gap).
-        """
-
-        def read(raw: Raw) -> inventory.InventoryTarget | None:
-            capabilities = commands.capabilities(raw)
-            if capabilities is None:
-                return None
-            return inventory.InventoryTarget(path=path, components=commands.components(raw, capabilities))
-
-        try:
-            return self._as_may(path, read)
-        except BmcError as exc:
-            if isinstance(exc, BmcUnreachable):
-                device.identify(self._raw)  # raises if the BMC itself does not answer
-            gaps.append(Gap(ref=self._ref(ControllerAddress(path=path, part=MachinePart.HPM)), reason=exc.what))
-            return None
-
-    def _as_may(self, path: Path, ask: Callable[[Raw], _T]) -> _T:
-        """Call ``ask`` with a controller that is read as operator, and as administrator where a command is refused.
-
-        Some controllers refuse to an operator every command that they do not know, so that only an administrator learns that
-        the command does not exist.
-
-        :raises BmcNotAuthorised: a command is refused to both, or is refused and the account may not be administrator.
-        """
-        return ask(self._may(path))
-
-    @contextmanager
-    def _reading(self) -> Iterator[NodeBusyRetry]:
-        """Context for reads: busy controllers are retried for a short time in all, within the time budget of an inspection."""
-        self._patience = NodeBusyRetry()
-        try:
-            with self._budgeted():
-                yield self._patience
-        finally:
-            self._patience = None
-
-    @contextmanager
-    def _budgeted(self) -> Iterator[None]:
-        """Context with the time budget of an inspection; at its end the administrator's session for reads is closed."""
-        with ExitStack() as stack:
-            stack.enter_context(self._asking)
-            for raw in filter(None, (self._raw, self._asking, self._uploading)):
-                stack.enter_context(raw.limited(self.address.budget))
-            yield
-
-    def _host(self, gaps: list[Gap]) -> HostReading | None:
-        """Power state and data of the last start; None: the BMC has no Get Chassis Status.
-
-        :raises BmcError: the BMC no longer answers.
-        """
-        raw = self._may(())
-        try:
-            found = chassis.status(raw)
-        except BmcUnsupported:
-            return None
-        except BmcError as exc:
-            gaps.append(Gap(ref=self._ref(resource.CHASSIS), reason=exc.what))
-            found = HostReading(power=PowerState.UNKNOWN)
-        return replace(
-            found,
-            restart_cause=chassis.restart_cause(raw),
-            power_on_hours=chassis.power_on_hours(raw),
-            log_mark=chassis.log_mark(raw),
-        )
-
-    def _facts(
-        self,
-        seen: device.ControllerInventory,
-        targets: Sequence[inventory.InventoryTarget],
-        system: Ref | None,
-        host: HostReading | None,
-    ) -> BmcFacts:
-        itself = seen.controllers[0].device
-        board = next((one.contents for one in seen.frus if not one.path and one.number == one.lun == 0), None)
-        product = board.product.name if board is not None and board.product is not None else None
-        host = host or HostReading(power=PowerState.UNKNOWN)
-        return BmcFacts(
-            name=self.address.name,
-            address=self.address.address,
-            session=self.session,
-            product=product,
-            firmware_version=None if itself is None else itself.firmware,
-            update=update.facts(inventory.unseen(targets, self.address.name)) if targets else None,
-            system=system,
-            power=host.power,
-            power_on_hours=host.power_on_hours,
-            restart_cause=host.restart_cause,
-            power_event=host.power_event,
-            log_mark=host.log_mark,
-        )
-
-    def _documents(
-        self, seen: device.ControllerInventory, targets: Iterable[inventory.InventoryTarget], closed: apply.FirewallVerdict
-    ) -> dict[str, JsonObject]:
-        said = {
-            ControllerAddress(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None
-        }
-        for one in seen.frus:
-            if one.contents is not None:
-                said[ControllerAddress(path=one.path, part=MachinePart.FRU, number=one.number, lun=one.lun)] = resource.of_fru(
-                    one.contents
-                )
-        for target in targets:
-            for component in target.components:
-                said[ControllerAddress(path=target.path, part=MachinePart.HPM, number=component.number)] = (
-                    resource.of_component(component)
-                )
-        if closed.state is not LockState.UNSUPPORTED:
-            said[resource.FIREWALL] = resource.of_firewall(closed)
-        return {place.uri: body for place, body in said.items()}
-
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again, without caches."""
         found: dict[str, Document | BmcError] = {}
-        with self._raw.limited(within), self._reading():
+        with self._access.operator.limited(within), self._access.reading():
             for uri in uris:
                 try:
                     found[uri] = self._read(uri)
@@ -322,15 +438,15 @@ class IpmiConnection:
         place = resource.place(uri)
         match place:
             case ControllerAddress(part=None):
-                body = resource.of_controller(device.identify(self._may(place.path)))
+                body = resource.of_controller(device.identify(self._access.as_may(place.path)))
             case ControllerAddress(part=MachinePart.FRU, number=int(number)):
-                body = resource.of_fru(fru.contents(self._may(place.path), number, lun=place.lun))
+                body = resource.of_fru(fru.contents(self._access.as_may(place.path), number, lun=place.lun))
             case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False):
-                body = resource.of_component(self._as_may(place.path, lambda raw: commands.component(raw, number)))
+                body = resource.of_component(commands.read_component(self._access.as_may(place.path), number))
             case ControllerAddress(part=MachinePart.CHASSIS):
-                body = {'PowerState': chassis.status(self._may(())).power.value}
+                body = {'PowerState': chassis.status(self._access.as_may(())).power.value}
             case ControllerAddress(part=MachinePart.FIREWALL):
-                body = self._as_may((), lambda raw: observed_firewall(raw, uri))
+                body = observed_firewall(self._access.as_may(()), uri)
             case _:
                 raise no_such(self.address.label, uri)
         return Document(ref=Ref(bmc=self.address.name, uri=uri), body=body)
@@ -346,13 +462,13 @@ class IpmiConnection:
 
         :raises BmcError: it could not be read, or does not exist.
         """
-        with self._reading():
+        with self._access.reading():
             return self._component_now(ref)
 
     def _component_now(self, ref: Ref) -> Component:
         match resource.place(ref.uri):
             case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False) as endpoint:
-                found = self._as_may(endpoint.path, _components)
+                found = _components(self._access.as_may(endpoint.path))
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
                     what = 'it has no such component any more'
@@ -373,7 +489,7 @@ class IpmiConnection:
 
         :raises BmcError: it could not be read.
         """
-        with self._budgeted():
+        with self._access.budgeted():
             return self._task(ref)
 
     def _task(self, ref: Ref) -> TaskReading:
@@ -382,7 +498,7 @@ class IpmiConnection:
                 found = self._running(endpoint.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
             case ControllerAddress(part=MachinePart.HPM, number=int(number)) as endpoint:
-                return self._as_may(endpoint.path, lambda raw: update.reading(raw, ref, number, back=endpoint.back))
+                return update.reading(self._access.as_may(endpoint.path), ref, number, back=endpoint.back)
             case _:
                 raise no_such(self.address.label, ref.uri)
 
@@ -392,7 +508,7 @@ class IpmiConnection:
         :raises BmcError: they could not be read; the error names the controller.
         """
         found = []
-        with self._budgeted():
+        with self._access.budgeted():
             for path in self._targets:
                 try:
                     found.append(self._running(path))
@@ -413,7 +529,7 @@ class IpmiConnection:
         return UpdateActivity.IDLE
 
     def _running(self, path: Path) -> TaskReading | None:
-        status = self._as_may(path, commands.status)
+        status = commands.read_status(self._access.as_may(path))
         if status is None or status.code != commands.IN_PROGRESS:
             return None
         return TaskReading(
@@ -429,7 +545,7 @@ class IpmiConnection:
         :raises BmcError: it could not be read.
         """
         self._check(system, resource.CHASSIS)
-        return chassis.status(self._to(())).power
+        return chassis.status(self._access.as_operator(())).power
 
     def host(self, system: Ref) -> HostReading:
         """Power state, last power event and cause of the last start, read now by two commands.
@@ -440,7 +556,7 @@ class IpmiConnection:
         :raises BmcError: it could not be read.
         """
         self._check(system, resource.CHASSIS)
-        raw = self._to(())
+        raw = self._access.as_operator(())
         return replace(chassis.status(raw), restart_cause=chassis.restart_cause(raw))
 
     def last_reset(self, system: Ref) -> str | None:
@@ -455,7 +571,7 @@ class IpmiConnection:
 
     def writer(self) -> IpmiWriter:
         """A writer for the lock: only the firmware firewall can be set."""
-        return IpmiWriter(self.address, self._administrator())
+        return IpmiWriter(self.address, self._access.administrator())
 
     def may_write(self) -> None:
         """Log in once as administrator, since reads use the operator privilege.
@@ -463,7 +579,7 @@ class IpmiConnection:
         :raises BmcNotAuthorised: the user may not be administrator.
         :raises BmcError: no session could be opened.
         """
-        with self._administrator() as raw:
+        with self._access.administrator() as raw:
             raw.ready()
 
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
@@ -472,10 +588,10 @@ class IpmiConnection:
         :raises AccError: as in the contract; see :mod:`baremetal_acc.bmc.ipmi.hpm.compatibility`.
         """
         content = compatibility.opened(image, upload)
-        with self._reading():
+        with self._access.reading():
             for target in targets:
                 path, number = self._place(target)
-                self._as_may(path, partial(compatibility.judge, ref=target, number=number, image=image, content=content))
+                compatibility.judge(self._access.as_may(path), ref=target, number=number, image=image, content=content)
 
     def push(self, target: Ref, upload: Upload) -> UploadProgress:
         """Check that an image can be written to an HPM.1 component; :meth:`go_on` writes it.
@@ -484,7 +600,7 @@ class IpmiConnection:
         """
         controller, number = self._component(target)
         try:
-            with self._budgeted():
+            with self._access.budgeted():
                 found = update.push(controller, target, number, upload)
         except BmcUnreachable as exc:
             exc.sent = False  # only reads were sent
@@ -505,8 +621,7 @@ class IpmiConnection:
         :raises BmcUnsupported: the target is no HPM.1 component.
         """
         path, number = self._place(target)
-        self._uploading = self._uploading or self._administrator()
-        return bridged(self._uploading, path), number
+        return self._access.uploading(path), number
 
     def _place(self, target: Ref) -> tuple[Path, int]:
         """The path to the controller of a component, and the component's number.
@@ -538,7 +653,7 @@ class IpmiConnection:
         :raises BmcError: the request was not accepted.
         """
         self._check(system, resource.CHASSIS)
-        self._control(wanted)
+        request_chassis_control(self._access.operator, wanted)
 
     def offers_reset(self, system: Ref, kind: ResetKind) -> bool:
         """Always True: Chassis Control has a reset and a power cycle (IPMI 2.0 revision 1.1, section 28.3)."""
@@ -552,44 +667,13 @@ class IpmiConnection:
         """
         if kind is ResetKind.BMC_RESET:
             self._check(system, ControllerAddress())
-            with self._administrator() as raw:
-                ask(raw, NetFn.APP, _COLD_RESET, what='Cold Reset', once=True)
+            with self._access.administrator() as raw:
+                request_cold_reset(raw)
             return
         self._check(system, resource.CHASSIS)
-        self._control(kind)
-
-    def _control(self, wanted: PowerState | ResetKind) -> None:
-        word = _CONTROL.get(wanted)
-        if word is None:
-            raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
-        try:
-            ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
-        except CommandRefused as exc:
-            if exc.code != CompletionCode.NOT_IN_STATE:
-                raise
-            # BMCs answer so while the power state is changing. The caller reads whether the wanted state was reached.
-            what = f'{exc.what}: its power does not allow {wanted} now'
-            raise BmcBusy(bmc=exc.bmc, uri=exc.uri, what=what) from exc
-        except BmcUnreachable as exc:
-            if not exc.sent:
-                raise
-            what = f'{exc.what}; Chassis Control ({wanted}) may have arrived'
-            raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=what, hint=exc.hint) from exc
-
-    def _administrator(self) -> RmcpSessions:
-        """A separate administrator's session for what is written; :meth:`stop` stops it too."""
-        raw = RmcpSessions(self._where, LoginPrivilege.ADMINISTRATOR)
-        self._others.append(raw)
-        return raw
+        request_chassis_control(self._access.operator, kind)
 
     # -- places -------------------------------------------------------------------------------------------------------
-
-    def _to(self, path: Path) -> Raw:
-        return bridged(self._raw, path, self._patience)
-
-    def _may(self, path: Path) -> Raw:
-        """To a controller, within :meth:`_budgeted`: as operator, and as administrator for commands that are refused."""
-        return Privileged(self._to(path), bridged(self._asking, path, self._patience))
 
     def _ref(self, place: ControllerAddress) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
@@ -602,5 +686,5 @@ class IpmiConnection:
 
 def _components(raw: Raw) -> tuple[commands.HpmComponent, ...] | None:
     """The HPM.1 components of a controller; None where it does not support HPM.1."""
-    target = commands.capabilities(raw)
-    return None if target is None else commands.components(raw, target)
+    target = commands.read_capabilities(raw)
+    return None if target is None else commands.read_components(raw, target)

@@ -84,7 +84,8 @@ _ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, CompletionCode.PRIVILEGE})
 """Completion codes of Set Session Privilege Level. Source: section 22.18."""
 
 _CONSOLE = 0x81
-_SET_PRIVILEGE, _CLOSE, _SEND_MESSAGE = 0x3B, 0x3C, 0x34
+_SET_PRIVILEGE, _CLOSE = 0x3B, 0x3C
+_SEND_MESSAGE = 0x34
 _HINT = 'check address, network and power of the BMC'
 
 
@@ -159,7 +160,7 @@ class RmcpSession:
             return CommandReply(CompletionCode.LENGTH_EXCEEDED)
         with self._lock:
             within = self._there.answer if within is None else within
-            asked = _Asked(netfn, command, bytes(data), lun, once, within.total_seconds())
+            asked = SessionCommand(netfn, command, bytes(data), lun, once, within.total_seconds())
             if asked.carried is None:
                 reply = self._asked(asked)
             else:
@@ -190,7 +191,7 @@ class RmcpSession:
             while data is not None:
                 if len(data) > self.longest:
                     return CommandReply(CompletionCode.LENGTH_EXCEEDED)
-                reply = self._asked(_Asked(netfn, command, data, 0, False, within), meanwhile)
+                reply = self._asked(SessionCommand(netfn, command, data, 0, False, within), meanwhile)
                 LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
                 if not taken(reply):
                     return reply
@@ -205,7 +206,9 @@ class RmcpSession:
             number = struct.pack('<I', self._codec.sessionid)
             if self._codec.established and self._clock() - self.idle_since < _ENDED:
                 with suppress(BmcError):
-                    self._asked(_Asked(NetFn.APP, _CLOSE, number, 0, False, _SHORT_GOODBYE if self._silent else _GOODBYE))
+                    self._asked(
+                        SessionCommand(NetFn.APP, _CLOSE, number, 0, False, _SHORT_GOODBYE if self._silent else _GOODBYE)
+                    )
             self._socket.close()
             self._socket = None
 
@@ -310,7 +313,7 @@ class RmcpSession:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _asked(self, asked: '_Asked', meanwhile: Callable[[], None] | None = None) -> CommandReply:
+    def _asked(self, asked: 'SessionCommand', meanwhile: Callable[[], None] | None = None) -> CommandReply:
         """Send a command, and retransmit it where that is allowed, until it is answered.
 
         :param meanwhile: called about half-way through the expected answer time: a process that has just run has warm processor
@@ -346,7 +349,9 @@ class RmcpSession:
         datagram = self._received() if self._wait(seconds) else None
         return None if datagram is None else self._codec.opened(datagram)
 
-    def _waited_for(self, asked: '_Asked', began: float, until: float, pace: '_Pace', first: bytes | None) -> CommandReply:
+    def _waited_for(
+        self, asked: 'SessionCommand', began: float, until: float, pace: '_Pace', first: bytes | None
+    ) -> CommandReply:
         """Wait for the answer, when it is not plainly the first message that arrived."""
         codec, sends, passed_on, strange = self._codec, 1, False, 0
         sequence = codec.seqlun
@@ -482,7 +487,7 @@ def _unsure(once: bool) -> str:
     return '; it was sent once, and whether it was done is not known' if once else ''
 
 
-class _Asked(NamedTuple):
+class SessionCommand(NamedTuple):
     """A command to send. One is created for each packet; a NamedTuple is created in a third of a dataclass's time.
 
     :ivar once: it may not be retransmitted.
@@ -505,7 +510,7 @@ class _Asked(NamedTuple):
         tracked = (self.netfn, self.command) == (NetFn.APP, _SEND_MESSAGE) and self.data[:1] and self.data[0] & 0xC0 == 0x40
         return self.data[1:] if tracked and len(self.data) >= 8 else None
 
-    def numbered(self, sequence: int) -> '_Asked':
+    def numbered(self, sequence: int) -> 'SessionCommand':
         """The same, with the carried message renumbered to the sequence number of the Send Message that carries it.
 
         Some BMCs return the one number, others the other. With two numbers, a late answer to the previous command could match

@@ -176,7 +176,7 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, comm
     if command is commands.HpmCommand.ACTIVATE:
         return last is not None and last.code == commands.IN_PROGRESS
     try:
-        return (last is not None and last.command == command) or commands.component(raw, number).current == wanted
+        return (last is not None and last.command == command) or commands.read_component(raw, number).current == wanted
     except BmcUnreachable as exc:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
 
@@ -210,7 +210,7 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
     last = commands.look(raw).status
     if this.current == wanted or last is None or last.command == commands.HpmCommand.ROLLBACK:
         return False
-    others = [one for one in commands.components(raw, found.target) if one.number != this.number]
+    others = [one for one in commands.read_components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 

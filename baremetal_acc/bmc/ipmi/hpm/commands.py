@@ -355,7 +355,7 @@ def _body(data: bytes, bmc: str, command: HpmCommand, least: int) -> bytes:
 # --------------------------------------------------------------------------------------------------------------- reading
 
 
-def capabilities(raw: Raw) -> Capabilities | None:
+def read_capabilities(raw: Raw) -> Capabilities | None:
     """Get Target Upgrade Capabilities; None: the controller has no HPM.1, or not on this interface, an ordinary answer.
 
     :raises BmcError: it was refused or not answered, or the answer is invalid.
@@ -368,7 +368,7 @@ def capabilities(raw: Raw) -> Capabilities | None:
     return parse_capabilities(reply.data, raw.label)
 
 
-def status(raw: Raw) -> Status | None:
+def read_status(raw: Raw) -> Status | None:
     """Get Upgrade Status; None: the controller does not have the command, an ordinary answer.
 
     :raises BmcError: it was refused or not answered, or the answer is invalid.
@@ -381,7 +381,7 @@ def status(raw: Raw) -> Status | None:
     return parse_status(reply.data, raw.label)
 
 
-def component(raw: Raw, number: int) -> HpmComponent:
+def read_component(raw: Raw, number: int) -> HpmComponent:
     """Read one component. Values that it refuses to report are None, with the reason in ``unread``.
 
     :raises BmcUnreachable: the controller does not answer.
@@ -419,12 +419,12 @@ def component(raw: Raw, number: int) -> HpmComponent:
 _NO_SUCH_PROPERTY = 0x83
 
 
-def components(raw: Raw, target: Capabilities) -> tuple[HpmComponent, ...]:
+def read_components(raw: Raw, target: Capabilities) -> tuple[HpmComponent, ...]:
     """Read all components of a target, in the order of their numbers.
 
     :raises BmcUnreachable: the controller does not answer.
     """
-    return tuple(component(raw, number) for number in sorted(target.components))
+    return tuple(read_component(raw, number) for number in sorted(target.components))
 
 
 # --------------------------------------------------------------------------------------------- activation and rollback
@@ -530,7 +530,7 @@ def _tests_itself(raw: Raw) -> bool:
     :raises BmcUnreachable: the controller does not answer.
     """
     try:
-        target = capabilities(raw)
+        target = read_capabilities(raw)
     except BmcUnreachable:
         raise
     except BmcError:

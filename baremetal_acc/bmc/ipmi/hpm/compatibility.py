@@ -101,13 +101,13 @@ def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.HpmImage) -> Fit
     if brings != {number}:
         listed = hpm_image.listed(brings)
         raise unfit(f'image {content.name} brings firmware for component {listed}, and it is to be written to {number} alone')
-    target = commands.capabilities(raw)
+    target = commands.read_capabilities(raw)
     if target is None:
         raise unfit('it does not speak HPM.1 any more')
     differs = hpm_image.fits(content, hpm_image.device(device.identify(raw), target.components))
     if differs:
         raise unfit('; '.join(differs), 'the fits of the image in the catalogue may be too wide')
-    seen = commands.component(raw, number) if number in target.components else None
+    seen = commands.read_component(raw, number) if number in target.components else None
     if seen is None:
         raise unfit(f'it has no component {number}')
     if seen.properties is None:

@@ -198,8 +198,8 @@ class Controller:
 def started(controller, made=None, size=None):
     """The upload of the image's component."""
     made = made or image()
-    target = commands.capabilities(controller)
-    (part,) = commands.components(controller, target)
+    target = commands.read_capabilities(controller)
+    (part,) = commands.read_components(controller, target)
     transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(size) if size else block_size(controller))
     controller.log.clear()
     controller.onces.clear()
@@ -318,7 +318,7 @@ def test_another_body_code_is_no_answer():
 def test_components_are_listed_with_what_runs_and_what_waits():
     """The inventory's part."""
     controller = Controller(general=0x3D, versions=[OLD, NEW, NONE])
-    (found,) = commands.components(controller, commands.capabilities(controller))
+    (found,) = commands.read_components(controller, commands.read_capabilities(controller))
     assert (2, 'PYLD FPGA', '1.04', WANTED, None) == (
         found.number,
         found.name,
@@ -332,14 +332,14 @@ def test_components_are_listed_with_what_runs_and_what_waits():
 def test_a_version_that_the_component_cannot_have_is_not_asked_for():
     """No rollback, nothing deferred."""
     controller = Controller(general=0)
-    commands.component(controller, 2)
+    commands.read_component(controller, 2)
     assert [0, 1, 2] == [data[2] for _, _, data in controller.log]
 
 
 def test_what_a_component_refuses_to_say_is_told():
     """81h: not over this interface. 83h: there is no such property, which is no fault."""
     controller = Controller(general=0x11, codes={0: 0x81, 2: 0x83, 3: 0xCC})
-    found = commands.component(controller, 2)
+    found = commands.read_component(controller, 2)
     assert (None, None, None) == (found.properties, found.name, found.rollback)
     assert (
         'Get Component Properties of component 2, general: refused with completion code 81h',
@@ -350,15 +350,15 @@ def test_what_a_component_refuses_to_say_is_told():
 @pytest.mark.parametrize('code', [0xC1, 0xC2, 0x81])
 def test_a_controller_without_hpm_1_is_an_ordinary_answer(code):
     """OpenBMC, ipmi_sim, most others."""
-    assert commands.capabilities(Controller(codes={0: code})) is None
+    assert commands.read_capabilities(Controller(codes={0: code})) is None
 
 
 def test_a_controller_that_may_not_be_asked_is_an_error():
     """That is not the same as having none."""
     with pytest.raises(BmcNotAuthorised):
-        commands.capabilities(Controller(codes={0: 0xD4}))
+        commands.read_capabilities(Controller(codes={0: 0xD4}))
     with pytest.raises(BmcUnreachable):
-        commands.capabilities(Controller(dropped=frozenset({0})))
+        commands.read_capabilities(Controller(dropped=frozenset({0})))
 
 
 @pytest.mark.parametrize(
@@ -397,8 +397,8 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     """Abort would throw away what is staged and waits for the same activation."""
     controller = Controller()
     made = image(records=())
-    target = commands.capabilities(controller)
-    part = commands.component(controller, 2)
+    target = commands.read_capabilities(controller)
+    part = commands.read_component(controller, 2)
     transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(898), further=True)
     controller.log.clear()
     done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
@@ -683,7 +683,7 @@ def test_a_backup_is_asked_for_only_where_it_has_to_be():
         controller = Controller(general=general)
         assert uploaded(controller).staged
         assert actions == [data[2] for _, command, data in controller.log if command == 0x31]
-        assert commands.component(controller, 2).properties.rollback
+        assert commands.read_component(controller, 2).properties.rollback
 
 
 def test_an_upload_that_is_taken_up_by_a_controller_that_has_restarted_begins_anew():
@@ -803,7 +803,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
     assert clock.now < 1000 + 36_000
     try:
         assert isinstance(commands.became(commands.look(Hostile()), 2, HpmCommand.ACTIVATE)[0], TaskState)
-        commands.components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
+        commands.read_components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
         assert block_size(Hostile()).size in range(1, 99)
     except BmcError:
         pass
@@ -932,6 +932,6 @@ def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():
     with pytest.raises(BmcNotAuthorised, match='Get Upgrade Status: refused'):
         commands.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}))
     with pytest.raises(BmcUnreachable):
-        commands.component(Controller(dropped=frozenset({1})), 2)
+        commands.read_component(Controller(dropped=frozenset({1})), 2)
     with pytest.raises(BmcUnreachable):
         block_size(Controller(dropped=frozenset({0})))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from baremetal_acc.bmc import device_ids
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.ipmi import device, inventory, sdr
-from baremetal_acc.bmc.ipmi.driver import IpmiConnection
+from baremetal_acc.bmc.ipmi.driver import ControllerAccess, IpmiConnection
 from baremetal_acc.bmc.ipmi.endpoint import place
 from baremetal_acc.bmc.ipmi.hpm.image import Version
 from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
@@ -88,7 +88,7 @@ def test_whatever_a_machine_shows_becomes_devices_and_gaps(data):
     raw = Hostile(data.draw, frus=frus, repository=repository, behind={(0, 0x72): near})
     address = BmcAddress(name=HOST, address='ipmi://192.0.2.1', username='a', password='b', budget=timedelta(minutes=1))
     where = place('x', '192.0.2.1', username='a', password='b')
-    connection = IpmiConnection(address, where, raw, device_ids.shipped())
+    connection = IpmiConnection(address, ControllerAccess(where, raw, address.budget), device_ids.shipped())
     try:
         look = connection.look(NOW)
     except BmcError:
