@@ -22,10 +22,10 @@ from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.http_frontend import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
-from baremetal_acc.emulator.ipmi.hpm import HABITS
+from baremetal_acc.emulator.ipmi.cipher_suites import SUITES
+from baremetal_acc.emulator.ipmi.hpm_ability import HABITS
 from baremetal_acc.emulator.ipmi.inventory_habits import HABITS as INVENTORY_HABITS
 from baremetal_acc.emulator.ipmi.lan import LanLine
-from baremetal_acc.emulator.ipmi.session import SUITES
 from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
 from baremetal_acc.emulator.recording import BadRecording, Recording
 from baremetal_acc.emulator.redfish.view import Options

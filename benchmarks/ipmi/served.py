@@ -24,7 +24,9 @@ from baremetal_acc.emulator.ipmi.controller import (
     EmulatedPrivilege,
 )
 from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, FruDevices, inventory
-from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, HpmPart, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import Upgrades
+from baremetal_acc.emulator.ipmi.hpm2_lan import ExtendedLan
+from baremetal_acc.emulator.ipmi.hpm_ability import Ability, HpmPart
 from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.sdr import EmulatedFruLocator, Repository

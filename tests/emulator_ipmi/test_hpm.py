@@ -8,7 +8,8 @@ import hashlib
 import pytest
 
 from baremetal_acc.emulator.ipmi.controller import LAN, EmulatedPrivilege
-from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Times
+from baremetal_acc.emulator.ipmi.hpm2_lan import ExtendedLan
+from baremetal_acc.emulator.ipmi.hpm_ability import Ability, Times
 from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.emulator_ipmi.programs import Ipmitool

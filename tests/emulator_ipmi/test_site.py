@@ -16,7 +16,7 @@ import requests
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.ipmi.hpm import Times
+from baremetal_acc.emulator.ipmi.hpm_ability import Times
 from baremetal_acc.emulator.ipmi.site import BMC_BOARD, IpmiOptions, IpmiSite
 from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from tests.emulator_ipmi.programs import Ipmitool

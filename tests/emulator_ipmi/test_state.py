@@ -21,7 +21,7 @@ from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.ipmi.controller import IPMB, CommandRequest
-from baremetal_acc.emulator.ipmi.hpm import Times
+from baremetal_acc.emulator.ipmi.hpm_ability import Times
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.remote import Remote

@@ -34,7 +34,7 @@ from baremetal_acc.model.custody import Origin
 from baremetal_acc_ironic.host_power import host_start, left_off
 from baremetal_acc_ironic.opts import REDFISH_ACC
 from baremetal_acc_ironic.periodics import availability, unused_nodes, watch, watch_states
-from baremetal_acc_ironic.state import certificate, node_state, node_store, provision_state
+from baremetal_acc_ironic.state import certificate, node_store, provision_state
 from baremetal_acc_ironic.steps import runner, wall_clock
 from tests.exploration.machine import EROT, GPU, MODEL, WANTED, SiteTime, TrueSite, file_of
 from tests.ironic.api import LESSEE, OWNER

@@ -32,13 +32,14 @@ from unittest import mock
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import device, update
+from baremetal_acc.bmc.ipmi import controller_path, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.command import CommandReply
+from baremetal_acc.bmc.ipmi.connection import IpmiConnection
+from baremetal_acc.bmc.ipmi.controller_access import ControllerAccess
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
-from baremetal_acc.bmc.ipmi.driver import ControllerAccess, IpmiConnection
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
-from baremetal_acc.bmc.ipmi.hpm import commands as hpm
+from baremetal_acc.bmc.ipmi.hpm import upgrade_target
 from baremetal_acc.emulator.ipmi.chassis import EmulatedChassis
 from baremetal_acc.emulator.ipmi.controller import (
     IPMB,
@@ -315,7 +316,7 @@ class Quick(EmulatedFirewall):
 class Box(Rig):
     """A server with a card on the BMC and two cards with controllers of their own; it obeys the firewall and takes firmware.
 
-    As a :class:`~baremetal_acc.bmc.ipmi.session.RmcpSessions` it is what the driver sends its commands by.
+    As a :class:`~baremetal_acc.bmc.ipmi.session_renewal.RmcpSessions` it is what the driver sends its commands by.
 
     :ivar commands: that were sent; ``arrived`` those that a controller executed, by its address.
     :ivar told: what Get Command Enables said that is open to the host, as it went out, by what was asked for.
@@ -497,7 +498,7 @@ def quickly(box: Box) -> Iterator[None]:
     bridge = functools.partial(Bridge, now=box.clock.now, sleep=box.clock.advance)
     with (
         mock.patch.object(wait, 'sleep', box.clock.advance),
-        mock.patch.object(device, 'Bridge', bridge),
+        mock.patch.object(controller_path, 'Bridge', bridge),
     ):
         yield
 
@@ -825,7 +826,7 @@ def upload(seed: int, number: int, changes: Hostile | None = None) -> Ran:
     ref = Ref(bmc=HOST, uri=COMPONENT)
     try:
         with quickly(box):
-            raw = device.bridged(box, ((device.Hop(channel=0, address=AMC)),))
+            raw = controller_path.bridged(box, ((controller_path.Hop(channel=0, address=AMC)),))
             ran.ended = _uploaded(ran, box, raw, ref, given)
     except BmcError as exc:
         ran.ended = type(exc).__name__
@@ -859,7 +860,7 @@ def _uploaded(ran: Ran, box: Box, raw: Any, ref: Ref, given: Upload) -> str:
             break
     if state is not TaskState.SUCCEEDED:
         return str(state)
-    one = hpm.read_component(raw, 0)
+    one = upgrade_target.read_component(raw, 0)
     _texts(ran, dataclasses.asdict(dataclasses.replace(one, current=None, rollback=None, deferred=None)))
     runs = box.versions(FPGA_KEY)[0]
     told = None if one.current is None else one.current.text

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from baremetal_acc.bmc.ipmi import device
+from baremetal_acc.bmc.ipmi import discovery
 from baremetal_acc.emulator.ipmi.controller import SYSTEM
 from baremetal_acc.model.lock import LockState
 from tests.hostile import ipmi
@@ -72,7 +72,7 @@ def test_a_bmc_that_has_always_more_to_tell_is_asked_no_more_at_last():
     box = ipmi.Endless()
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seen = ipmi.endless(box)
-    assert any(f'{device.MOST_COMMANDS} commands were not enough' in gap.reason and gap.hides for gap in seen.gaps)
-    assert box.asked < 2 * device.MOST_COMMANDS
+    assert any(f'{discovery.MOST_COMMANDS} commands were not enough' in gap.reason and gap.hides for gap in seen.gaps)
+    assert box.asked < 2 * discovery.MOST_COMMANDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_MEMORY
     assert time.monotonic() - began < MOST_SECONDS

@@ -1792,7 +1792,7 @@ GUARDS = (
     ),
     Guard(
         name='take a damaged message of a controller behind',
-        file='baremetal_acc/bmc/ipmi/session.py',
+        file='baremetal_acc/bmc/ipmi/session_command.py',
         guard='if mine and sound(answer.whole) else None',
         gone='if mine else None',
         tests='tests/wire/test_ipmi_session.py::test_a_message_from_behind_whose_checksum_is_wrong_is_dropped',

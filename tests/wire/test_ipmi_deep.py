@@ -14,7 +14,8 @@ import pytest
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.ipmi.controller import APP, IPMB, ControllerIdentity, EmulatedController
 from baremetal_acc.emulator.ipmi.fru import FruDevices
-from baremetal_acc.emulator.ipmi.hpm import HpmPart, Times, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import Upgrades
+from baremetal_acc.emulator.ipmi.hpm_ability import HpmPart, Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, Repository

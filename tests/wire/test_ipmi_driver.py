@@ -20,9 +20,9 @@ from baremetal_acc.bmc.driver import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import bridge, endpoint, resource
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.command import CompletionCode, NetFn
-from baremetal_acc.bmc.ipmi.device import Hop
+from baremetal_acc.bmc.ipmi.controller_path import Hop
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
-from baremetal_acc.bmc.ipmi.hpm.commands import read_capabilities
+from baremetal_acc.bmc.ipmi.hpm.upgrade_target import read_capabilities
 from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
 from baremetal_acc.bmc.ipmi.session import RmcpSession
 from baremetal_acc.emulator.clock import EmulatedClock
@@ -35,8 +35,8 @@ from baremetal_acc.emulator.ipmi.controller import (
     EmulatedPrivilege,
 )
 from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, EmulatedProductArea, FruDevices, inventory
-from baremetal_acc.emulator.ipmi.hpm import HpmPart as HpmPart
-from baremetal_acc.emulator.ipmi.hpm import Times
+from baremetal_acc.emulator.ipmi.hpm_ability import HpmPart as HpmPart
+from baremetal_acc.emulator.ipmi.hpm_ability import Times
 from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
 from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, Repository
 from baremetal_acc.emulator.ipmi.session import SessionEndpoint

@@ -27,7 +27,7 @@ from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.emulator.ipmi.hpm import Times
+from baremetal_acc.emulator.ipmi.hpm_ability import Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.session import SESSIONS
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite

@@ -15,18 +15,8 @@ import pytest
 from baremetal_acc.bmc.ipmi import update
 from baremetal_acc.emulator.ipmi import session as emulated
 from baremetal_acc.emulator.ipmi.controller import EmulatedCode
-from baremetal_acc.emulator.ipmi.hpm import (
-    ABORT,
-    ACTIVATE,
-    BLOCK,
-    FINISH,
-    HABITS,
-    INITIATE,
-    ROLL_BACK,
-    STATUS,
-    Ability,
-    Times,
-)
+from baremetal_acc.emulator.ipmi.hpm_ability import HABITS, Ability, Times
+from baremetal_acc.emulator.ipmi.hpm_commands import ABORT, ACTIVATE, BLOCK, FINISH, INITIATE, ROLL_BACK, STATUS
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.errors import BmcBusy
 from baremetal_acc.model.image import UploadProgress

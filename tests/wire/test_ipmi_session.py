@@ -27,18 +27,20 @@ from pyghmi.ipmi.private import session as pyghmi
 
 from baremetal_acc import wait
 from baremetal_acc.bmc import pending
-from baremetal_acc.bmc.ipmi import bridge, rmcp
+from baremetal_acc.bmc.ipmi import bridge, packet_hmac, response_message, rmcp
 from baremetal_acc.bmc.ipmi import endpoint as places
 from baremetal_acc.bmc.ipmi import session as sessions
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, NetFn
 from baremetal_acc.bmc.ipmi.device import identify
 from baremetal_acc.bmc.ipmi.endpoint import LoginPrivilege, place
-from baremetal_acc.bmc.ipmi.session import RmcpSession, RmcpSessions
+from baremetal_acc.bmc.ipmi.session import RmcpSession
+from baremetal_acc.bmc.ipmi.session_renewal import RmcpSessions
 from baremetal_acc.emulator.ipmi import controller as emulated
+from baremetal_acc.emulator.ipmi.cipher_suites import SUITES
 from baremetal_acc.emulator.ipmi.controller import IPMB, ControllerIdentity, EmulatedController
 from baremetal_acc.emulator.ipmi.lan import LanLine, LanThread
-from baremetal_acc.emulator.ipmi.session import SUITES, SessionEndpoint
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -1060,7 +1062,7 @@ def test_a_bmc_that_has_the_keys_can_send_any_shape(size, lies, kind, data):
     assert not codec.answers(codec.opened(b'\x06\x00\xff\x07' + packet + check))
     message = codec.opened(answer)
     assert codec.answers(message)
-    assert 0x3B == rmcp.parsed(message).command
+    assert 0x3B == response_message.parsed(message).command
     assert not codec.opened(answer), 'it came before'
 
 
@@ -1076,7 +1078,7 @@ def test_no_datagram_does_harm(stage, data):
     cut = data.draw(st.integers(0, len(answer)))
     answer = bytes(answer[:cut]) + data.draw(st.binary(max_size=20)) if data.draw(st.booleans()) else bytes(answer)
     if codec.established:
-        rmcp.parsed(codec.opened(answer))
+        response_message.parsed(codec.opened(answer))
     else:
         codec.hear(answer)
         assert codec.failure is None or isinstance(codec.failure, BmcError)
@@ -1099,7 +1101,7 @@ def test_what_is_not_encrypted_is_no_answer():
 def test_packets_are_checked_by_hmac(key, packets):
     """Each by itself, whatever was checked before with the same key."""
     for name in {suite.digest_name for suite in places.SUITES.values()}:
-        mac = rmcp.Mac(key, name)
+        mac = packet_hmac.Mac(key, name)
         assert [hmac.digest(key, packet, name) for packet in packets] == [mac.digest(packet) for packet in packets]
 
 
@@ -1119,7 +1121,9 @@ def test_each_packet_has_a_vector_of_its_own(monkeypatch):
         assert bytes(map(xor, drawn[-1], before)) == opened(codec, modes.ECB(), payload[:16])
         before = payload[-16:]
     assert ([16] * 100, 100) == ([len(one) for one in drawn], len(set(vectors)))
-    assert 0x3B == rmcp.parsed(codec.opened(answer)).command, 'what was encrypted meanwhile is nothing to what is decrypted'
+    assert 0x3B == response_message.parsed(codec.opened(answer)).command, (
+        'what was encrypted meanwhile is nothing to what is decrypted'
+    )
 
 
 def payload_of(packet):

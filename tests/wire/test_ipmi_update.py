@@ -13,7 +13,8 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.bmc.ipmi import update
-from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, STATUS, Ability, Times
+from baremetal_acc.emulator.ipmi.hpm_ability import Ability, Times
+from baremetal_acc.emulator.ipmi.hpm_commands import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, STATUS
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image

@@ -10,7 +10,7 @@ from baremetal_acc.bmc.driver import Accepted, BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import resource
 from baremetal_acc.bmc.ipmi.command import Raw
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply, masks
-from baremetal_acc.bmc.ipmi.session import RmcpSessions
+from baremetal_acc.bmc.ipmi.session_renewal import RmcpSessions
 from baremetal_acc.errors import BmcRefusalReason, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import Objection
 from baremetal_acc.model.lock import LockState

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.bmc.device_ids import DeviceRow, Devices
-from baremetal_acc.bmc.ipmi import device, entities, fru
-from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi import controller_inventory, entities, fru_contents
+from baremetal_acc.bmc.ipmi.controller_path import Path
 from baremetal_acc.bmc.ipmi.hpm import commands
 from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
@@ -53,8 +53,8 @@ class _Card:
     """A board that is an accelerator."""
 
     place: ControllerAddress
-    found: device.Fru
-    contents: fru.Contents
+    found: controller_inventory.Fru
+    contents: fru_contents.Contents
     row: DeviceRow
     kind: Kind
 
@@ -70,7 +70,7 @@ class _Card:
 
 
 def found(
-    seen: device.ControllerInventory,
+    seen: controller_inventory.ControllerInventory,
     targets: Sequence[InventoryTarget],
     bmc: BmcName,
     known: Devices,
@@ -103,7 +103,7 @@ def found(
     )
 
 
-def _unread(seen: device.ControllerInventory, bmc: BmcName, known: Devices) -> Iterable[Gap]:
+def _unread(seen: controller_inventory.ControllerInventory, bmc: BmcName, known: Devices) -> Iterable[Gap]:
     for one in seen.unread:
         hides = one.hides and not _is_none(known, one.location)
         reason = one.reason + (_hint(one.location) if hides else '')
@@ -126,11 +126,11 @@ def _hint(location: str | None) -> str:
     return f' (if it is no accelerator: a row with kind none and the name {location!r} in [baremetal_acc] devices)'
 
 
-def _place(found: device.Fru) -> ControllerAddress:
+def _place(found: controller_inventory.Fru) -> ControllerAddress:
     return ControllerAddress(path=found.path, part=MachinePart.FRU, number=found.number, lun=found.lun)
 
 
-def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _Card | None:
+def _card(found: controller_inventory.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _Card | None:
     if found.contents is None:
         return None
     place = _place(found)
@@ -155,12 +155,12 @@ def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _
     return _Card(place=place, found=found, contents=found.contents, row=row, kind=kind)
 
 
-def _names(contents: fru.Contents) -> list[str]:
+def _names(contents: fru_contents.Contents) -> list[str]:
     names = (contents.product and contents.product.name, contents.board and contents.board.product)
     return [name for name in names if name]
 
 
-def _first(contents: fru.Contents, field: str) -> str | None:
+def _first(contents: fru_contents.Contents, field: str) -> str | None:
     """A field of the product area, else of the board area."""
     areas = (contents.product, contents.board)
     return next((value for area in areas if area is not None and (value := getattr(area, field)) is not None), None)

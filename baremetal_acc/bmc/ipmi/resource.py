@@ -22,8 +22,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.bmc.driver import JsonObject
-from baremetal_acc.bmc.ipmi import fru
-from baremetal_acc.bmc.ipmi.device import DEEPEST, DeviceId, Hop, Path
+from baremetal_acc.bmc.ipmi import fru_contents
+from baremetal_acc.bmc.ipmi.controller_path import DEEPEST, Hop, Path
+from baremetal_acc.bmc.ipmi.device import DeviceId
 from baremetal_acc.bmc.ipmi.firmware_firewall import apply
 from baremetal_acc.bmc.ipmi.hpm import commands
 
@@ -107,7 +108,7 @@ def of_controller(device: DeviceId) -> JsonObject:
     }
 
 
-def of_fru(contents: fru.Contents) -> JsonObject:
+def of_fru(contents: fru_contents.Contents) -> JsonObject:
     """JSON body of an FRU, without its multi-record area."""
     return {
         'Chassis': _plain(contents.chassis),
@@ -117,7 +118,7 @@ def of_fru(contents: fru.Contents) -> JsonObject:
     }
 
 
-def _plain(area: fru.ChassisArea | fru.BoardArea | fru.ProductArea | None) -> JsonObject | None:
+def _plain(area: fru_contents.ChassisArea | fru_contents.BoardArea | fru_contents.ProductArea | None) -> JsonObject | None:
     if area is None:
         return None
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(area).items()}

@@ -23,13 +23,11 @@ Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20;
 doc/source/reference/ipmi_notes.rst, "Sessions of pyghmi".
 """
 
-import hashlib
 import hmac
 import os
 import secrets
 import struct
 from collections import deque
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -40,6 +38,8 @@ from pyghmi.ipmi.private import session as pyghmi
 from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.bmc.ipmi.command import CompletionCode, NetFn
 from baremetal_acc.bmc.ipmi.endpoint import Endpoint, LoginPrivilege
+from baremetal_acc.bmc.ipmi.packet_hmac import Mac
+from baremetal_acc.bmc.ipmi.response_message import SHORTEST_RESPONSE, parsed, sound
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNoLogin, BmcNotAuthorised
 
 _WINDOW = 32
@@ -61,14 +61,8 @@ _NUMBERS = struct.Struct('<IH')
 _AHEAD = len(_RMCP) + _HEADER.size
 """Bytes before the payload."""
 
-_LEAST = 8
-"""Minimum bytes of a response: six before the completion code, the completion code, and a checksum."""
-
 _BLOCK = 16
 """Block size of AES, in bytes."""
-
-_HASHED = 64
-"""Block size of SHA-1 and SHA-256, in bytes."""
 
 _PADS = tuple(bytes(range(1, count + 1)) + bytes((count,)) for count in range(16))
 """Confidentiality padding of a message to whole AES blocks: 1, 2, 3 and so on, and the number of these bytes."""
@@ -97,49 +91,6 @@ _OTHER_SUITE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RmcpAnswer:
-    """A decoded response message.
-
-    :ivar whole: all its bytes.
-    """
-
-    to: int
-    netfn: int
-    sender: int
-    sequence: int
-    command: int
-    code: int
-    data: bytes
-    whole: bytes
-
-
-def parsed(message: bytes) -> RmcpAnswer | None:
-    """Decode a response message; None when it is too short. The checksums are not checked here."""
-    if len(message) < _LEAST:
-        return None
-    return RmcpAnswer(
-        to=message[0],
-        netfn=message[1] >> 2,
-        sender=message[3],
-        sequence=message[4] >> 2,
-        command=message[5],
-        code=message[6],
-        data=message[7:-1],
-        whole=message,
-    )
-
-
-def sound(message: bytes) -> bool:
-    """Whether both checksums are right.
-
-    Needed where nothing else protects a message: before a session, and on the bus to a controller behind the BMC. The BMC's own
-    messages in a session are protected by the integrity check of the packet, and some BMCs have wrong checksums in them
-    (FreeIPMI's workaround ``nochecksumcheck``).
-    """
-    return not (sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF)
-
-
 class _Packet(NamedTuple):
     """An encoded command.
 
@@ -153,30 +104,6 @@ class _Packet(NamedTuple):
     message: bytes
     awaited: bytes
     packet: bytes
-
-
-class Mac:
-    """HMAC with one key for many packets: the hash states of the inner and outer key blocks are computed once.
-
-    ``hmac.digest`` computes them for each packet, which takes 5 microseconds more, twice per command.
-
-    :param key: at most 64 bytes, the block size of both digests.
-    :param name: hashlib's name of the digest.
-
-    Source: RFC 2104, section 4.
-    """
-
-    def __init__(self, key: bytes, name: str) -> None:
-        block = key.ljust(_HASHED, b'\0')
-        self._inner = hashlib.new(name, bytes(byte ^ 0x36 for byte in block))
-        self._outer = hashlib.new(name, bytes(byte ^ 0x5C for byte in block))
-
-    def digest(self, data: bytes) -> bytes:
-        """The HMAC of these bytes."""
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(data)
-        outer.update(inner.digest())
-        return outer.digest()
 
 
 def below(label: str, what: str, privilege: int) -> BmcError:
@@ -452,12 +379,13 @@ class PacketCodec(pyghmi.Session):
         return _Packet(asked, sequence, message, awaited, self._framed(message))
 
     def answers(self, message: bytes) -> bool:
-        """Whether a message is the answer to the last command, in the form of nearly all BMCs; :func:`parsed` decodes the
-        others.
+        """Whether a message is the answer to the last command, in the form of nearly all BMCs; the others are decoded by
+        :func:`~baremetal_acc.bmc.ipmi.response_message.parsed`.
 
-        Comparing the bytes before the completion code takes 3 microseconds less than creating an :class:`RmcpAnswer`.
+        Comparing the bytes before the completion code takes 3 microseconds less than creating an
+        :class:`~baremetal_acc.bmc.ipmi.response_message.RmcpAnswer`.
         """
-        return message[:6] == self._awaited and len(message) >= _LEAST
+        return message[:6] == self._awaited and len(message) >= SHORTEST_RESPONSE
 
     def _framed(self, message: bytes) -> bytes:
         """A packet of the session. Source: tables 13-8 and 13-20, and section 13.28.4."""

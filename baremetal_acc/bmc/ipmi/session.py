@@ -18,23 +18,20 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import NamedTuple
 
 from baremetal_acc import wait
 from baremetal_acc.bmc import pending
-from baremetal_acc.bmc.ipmi import bridge
 from baremetal_acc.bmc.ipmi.command import CommandReply, CompletionCode, NetFn, refusal
 from baremetal_acc.bmc.ipmi.endpoint import Endpoint, LoginPrivilege
-from baremetal_acc.bmc.ipmi.rmcp import PacketCodec, RmcpAnswer, below, parsed, sound
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
+from baremetal_acc.bmc.ipmi.response_message import parsed
+from baremetal_acc.bmc.ipmi.rmcp import PacketCodec, below
+from baremetal_acc.bmc.ipmi.session_command import SEND_MESSAGE, SessionCommand
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
-
-IDLE = 20.0
-"""Seconds of idling after which a session is replaced: BMCs end idle sessions after 30 to 60 s, without notice."""
 
 LONGEST = 1400
 """Maximum bytes of data in a request: as many as one Ethernet frame takes, since firewalls drop fragments.
@@ -82,10 +79,7 @@ _REFUSALS = 2
 
 _ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, CompletionCode.PRIVILEGE})
 """Completion codes of Set Session Privilege Level. Source: section 22.18."""
-
-_CONSOLE = 0x81
 _SET_PRIVILEGE, _CLOSE = 0x3B, 0x3C
-_SEND_MESSAGE = 0x34
 _HINT = 'check address, network and power of the BMC'
 
 
@@ -313,7 +307,7 @@ class RmcpSession:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _asked(self, asked: 'SessionCommand', meanwhile: Callable[[], None] | None = None) -> CommandReply:
+    def _asked(self, asked: SessionCommand, meanwhile: Callable[[], None] | None = None) -> CommandReply:
         """Send a command, and retransmit it where that is allowed, until it is answered.
 
         :param meanwhile: called about half-way through the expected answer time: a process that has just run has warm processor
@@ -337,7 +331,7 @@ class RmcpSession:
         # The answer is nearly always the first datagram; it is then returned without the loop, which costs 10 microseconds.
         # (The message that Send Message carries is answered by a message of its own.)
         first = self._first(min(until, pace.due) - self._clock())
-        if first and self._codec.answers(first) and asked.command != _SEND_MESSAGE:
+        if first and self._codec.answers(first) and asked.command != SEND_MESSAGE:
             self.idle_since = self._clock()
             self._learn(self.idle_since - began)
             return CommandReply(first[6], first[7:-1])
@@ -350,7 +344,7 @@ class RmcpSession:
         return None if datagram is None else self._codec.opened(datagram)
 
     def _waited_for(
-        self, asked: 'SessionCommand', began: float, until: float, pace: '_Pace', first: bytes | None
+        self, asked: SessionCommand, began: float, until: float, pace: '_Pace', first: bytes | None
     ) -> CommandReply:
         """Wait for the answer, when it is not plainly the first message that arrived."""
         codec, sends, passed_on, strange = self._codec, 1, False, 0
@@ -485,161 +479,3 @@ class _Pace:
 
 def _unsure(once: bool) -> str:
     return '; it was sent once, and whether it was done is not known' if once else ''
-
-
-class SessionCommand(NamedTuple):
-    """A command to send. One is created for each packet; a NamedTuple is created in a third of a dataclass's time.
-
-    :ivar once: it may not be retransmitted.
-    :ivar within: timeout in seconds.
-    """
-
-    netfn: int
-    command: int
-    data: bytes
-    lun: int
-    once: bool
-    within: float
-
-    def __str__(self) -> str:
-        return f'command {self.netfn:02X}h/{self.command:02X}h'
-
-    @property
-    def carried(self) -> bytes | None:
-        """For Send Message with tracking: the message to the controller behind."""
-        tracked = (self.netfn, self.command) == (NetFn.APP, _SEND_MESSAGE) and self.data[:1] and self.data[0] & 0xC0 == 0x40
-        return self.data[1:] if tracked and len(self.data) >= 8 else None
-
-    def numbered(self, sequence: int) -> 'SessionCommand':
-        """The same, with the carried message renumbered to the sequence number of the Send Message that carries it.
-
-        Some BMCs return the one number, others the other. With two numbers, a late answer to the previous command could match
-        this one, and two bridges to one controller could have started with the same number.
-        """
-        inner = self.data[4:-1]
-        inner = inner[:1] + bytes((sequence << 2 | inner[1] & 0x03,)) + inner[2:]
-        return self._replace(data=self.data[:4] + inner + bytes((-sum(inner) & 0xFF,)))
-
-    def answered(self, answer: RmcpAnswer, sequence: int) -> CommandReply | None:
-        """The reply, if a message is an answer to this command, else None."""
-        inner = self.carried
-        if answer.sender == bridge.BMC:
-            mine = (answer.netfn, answer.command, answer.sequence) == (self.netfn | 1, self.command, sequence)
-            return CommandReply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
-        # An answer from the BMC's own address is not that of a controller behind, though other clients accept it by sequence
-        # number and command: a late answer of the BMC, such as its device id, could be taken for that of a card.
-        if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
-            return None
-        # Some BMCs keep the requester's address of the bus in it (OpenIPMI's ipmi_sim 2.0.33).
-        mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence == sequence
-        return CommandReply(CompletionCode.OK, answer.whole) if mine and sound(answer.whole) else None
-
-
-# ----------------------------------------------------------------------------------------------------- automatic login
-
-
-class RmcpSessions:
-    """A :class:`~baremetal_acc.bmc.ipmi.command.Raw` that opens a session when a command is to be sent and there is none.
-
-    That is the case at first, after the session has idled, and after a timeout, since a BMC that has restarted does not answer
-    in the old session. No command is sent again in another session.
-
-    :ivar stopped: pending commands have to give up. May be set from any thread.
-    """
-
-    longest = LONGEST
-
-    def __init__(
-        self,
-        there: Endpoint,
-        privilege: LoginPrivilege = LoginPrivilege.OPERATOR,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.label = there.label
-        self.stopped = False
-        self._there = there
-        self._privilege = privilege
-        self._clock = clock
-        self._lock = threading.RLock()
-        self._session: RmcpSession | None = None
-        self._until = float('inf')
-        self._refused: BmcNotAuthorised | None = None
-
-    def __enter__(self) -> 'RmcpSessions':
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def __call__(
-        self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
-    ) -> CommandReply:
-        """Send a command and wait for the answer.
-
-        :raises BmcError: as by :class:`RmcpSession`, including its login.
-        """
-        with self._lock:
-            session = self.ready()
-            try:
-                return session(netfn, command, data, lun=lun, once=once, within=within)
-            except (BmcUnreachable, BmcAnswerInvalid):
-                self.close()
-                raise
-
-    def series(
-        self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[CommandReply], bool]
-    ) -> CommandReply | None:
-        """As :func:`~baremetal_acc.bmc.ipmi.command.series`, all of it in one session.
-
-        :raises BmcError: as by :class:`RmcpSession`, including its login.
-        """
-        with self._lock:
-            session = self.ready()
-            try:
-                return session.series(netfn, command, requests, taken)
-            except (BmcUnreachable, BmcAnswerInvalid):
-                self.close()
-                raise
-
-    def ready(self) -> RmcpSession:
-        """The open session, after a login where one is needed.
-
-        :raises BmcError: it cannot be opened. Refused credentials are not tried again: repeated failures lock users out.
-        """
-        with self._lock:
-            if self._refused is not None:
-                raise self._refused
-            if self._session is not None and self._clock() - self._session.idle_since > IDLE:
-                self.close()
-            if self._session is None:
-                left = self._until - self._clock()
-                budget = None if left == float('inf') else timedelta(seconds=max(0.0, left))
-                try:
-                    self._session = RmcpSession(
-                        self._there, self._privilege, budget=budget, clock=self._clock, stopped=lambda: self.stopped
-                    )
-                except BmcNotAuthorised as exc:
-                    self._refused = exc
-                    raise
-                except BmcUnreachable as exc:
-                    exc.sent = False
-                    raise
-            self._session.until = self._until
-            return self._session
-
-    @contextmanager
-    def limited(self, budget: timedelta) -> Iterator[None]:
-        """Context with a time limit for all commands in it; an earlier limit still applies."""
-        before, self._until = self._until, min(self._until, self._clock() + budget.total_seconds())
-        try:
-            yield
-        finally:
-            self._until = before
-
-    def close(self) -> None:
-        """Log out. Never fails; another command would log in again."""
-        with self._lock:
-            if self._session is not None:
-                self._session.close()
-                self._session = None

@@ -22,7 +22,7 @@ from datetime import timedelta
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.ipmi.command import Raw
-from baremetal_acc.bmc.ipmi.hpm import commands, compatibility, image
+from baremetal_acc.bmc.ipmi.hpm import activation, commands, compatibility, image, upgrade_target, upload_block, upload_state
 from baremetal_acc.bmc.ipmi.hpm import upload as hpm_upload
 from baremetal_acc.bmc.ipmi.hpm.compatibility import Fitting
 from baremetal_acc.errors import (
@@ -82,7 +82,7 @@ def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> UploadProgress:
     found = _fitting(raw, ref, number, upload)
     if upload.goes_back and _goes_back(raw, found):
         return UploadProgress(task=ref, so_far=_BACK, whole=True, percent=100)
-    return UploadProgress(task=ref, so_far=hpm_upload.paused(_begun(raw, found), 0.0))
+    return UploadProgress(task=ref, so_far=upload_state.paused(_begun(raw, found), 0.0))
 
 
 def go_on(
@@ -115,19 +115,21 @@ def go_on(
             return replace(progress, so_far=None, percent=0, whole=False, turning=False)
     going = None
     if progress.so_far is not None:
-        going = hpm_upload.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
+        going = upload_state.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
     if going is None:
         going = _begun(raw, _fitting(raw, ref, number, upload))
     try:
         going = hpm_upload.turn(raw, going, clock=clock, sleep=sleep, within=TURN)
     except WriteFailed as exc:
         raise BmcAnswerInvalid(bmc=raw.label, uri=ref.uri, what='; '.join(exc.reasons), hint=exc.hint) from exc
-    return replace(progress, so_far=hpm_upload.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False)
+    return replace(
+        progress, so_far=upload_state.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False
+    )
 
 
-def _begun(raw: Raw, found: Fitting) -> hpm_upload.Transfer:
+def _begun(raw: Raw, found: Fitting) -> upload_state.Transfer:
     """The state of the upload before its first command."""
-    return hpm_upload.begin(found.image, found.part, found.target, found.can, hpm_upload.block_size(raw))
+    return upload_state.begin(found.image, found.part, found.target, found.can, upload_block.block_size(raw))
 
 
 def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, *, back: bool) -> TaskReading:
@@ -138,15 +140,15 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | N
     second rollback would undo the first.
 
     :raises BmcBusy: the controller is doing something else, or is away; before the next attempt its state is read again.
-    :raises BmcError: as by :func:`baremetal_acc.bmc.ipmi.hpm.commands.activate`.
+    :raises BmcError: as by :func:`baremetal_acc.bmc.ipmi.hpm.activation.activate`.
     """
     command = commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE
     done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'
     if not done:
         try:
-            done = commands.roll_back(raw) if back else commands.activate(raw)
+            done = activation.roll_back(raw) if back else activation.activate(raw)
         except BmcBusy as exc:
-            standing = commands.look(raw)
+            standing = activation.look(raw)
             if standing.away is None and back and standing.status is None:  # and the outcome can never be read
                 raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
             if standing.status is None or standing.status.command != command:
@@ -167,7 +169,7 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, comm
 
     :raises BmcBusy: the state cannot be read now, or another command is in progress.
     """
-    standing = commands.look(raw)
+    standing = activation.look(raw)
     if standing.away is not None:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=standing.away)
     last = standing.status
@@ -176,7 +178,7 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, comm
     if command is commands.HpmCommand.ACTIVATE:
         return last is not None and last.code == commands.IN_PROGRESS
     try:
-        return (last is not None and last.command == command) or commands.read_component(raw, number).current == wanted
+        return (last is not None and last.command == command) or upgrade_target.read_component(raw, number).current == wanted
     except BmcUnreachable as exc:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
 
@@ -207,10 +209,10 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
     this, wanted = found.component, found.part.version
     if commands.ComponentFeature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
         return False
-    last = commands.look(raw).status
+    last = activation.look(raw).status
     if this.current == wanted or last is None or last.command == commands.HpmCommand.ROLLBACK:
         return False
-    others = [one for one in commands.read_components(raw, found.target) if one.number != this.number]
+    others = [one for one in upgrade_target.read_components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 
@@ -229,9 +231,9 @@ def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReadi
     :raises BmcUnreachable: the state cannot be read now: the controller may be restarting.
     :raises BmcError: an answer is invalid, or the user lacks the privilege.
     """
-    standing = commands.look(raw)
+    standing = activation.look(raw)
     if standing.away is not None:
         raise BmcUnreachable(bmc=raw.label, uri=ref.uri, what=standing.away)
-    state, said = commands.became(standing, number, commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE)
+    state, said = activation.became(standing, number, commands.HpmCommand.ROLLBACK if back else commands.HpmCommand.ACTIVATE)
     percent = None if standing.status is None or state is not TaskState.ACTIVE else standing.status.percent
     return TaskReading(ref=ref, state=state, raw=said, percent=percent, message=said if state is TaskState.FAILED else None)

@@ -13,12 +13,10 @@ import secrets
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.ipmi.channel import LanChannel
+from baremetal_acc.emulator.ipmi.cipher_suites import SUITES, decrypt_payload, encrypt_payload
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
@@ -34,6 +32,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     Reach,
 )
 from baremetal_acc.emulator.ipmi.message import BMC, Message, late
+from baremetal_acc.emulator.ipmi.session_state import AnsweredRequest, OpenSession, SessionHandshake
 from baremetal_acc.emulator.ipmi.users import NAME_BYTES, Users, UserTable
 
 _RMCP = bytes((6, 0, 0xFF))
@@ -71,109 +70,9 @@ DUPLICATES = 4
 """The number of requests whose answers are kept: rqSeq has six bits, and is soon used for another request."""
 
 DUPLICATE_SECONDS = 5.0
-AHEAD, BEHIND = 16, 15
-"""The window of accepted sequence numbers around the highest one received. Source: section 6.12.13."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmulatedSuite:
-    """A cipher suite; the algorithms are those of tables 13-17 to 13-19."""
-
-    number: int
-    algorithms: tuple[int, int, int]
-    digest: str
-    check_bytes: int
-
-    def mac(self, key: bytes, data: bytes) -> bytes:
-        """The keyed digest."""
-        return hmac.new(key, data, self.digest).digest()
-
-    @property
-    def record(self) -> bytes:
-        """The record of the suite in Get Channel Cipher Suites."""
-        authentication, integrity, confidentiality = self.algorithms
-        return bytes((0xC0, self.number, authentication, 0x40 | integrity, 0x80 | confidentiality))
-
 
 _UNTAGGED = {_OPENED: 36, _RAKP2: 40, _RAKP4: 8}
 """Lengths of untagged refusals, by message type: all zeros but the status, as OpenBMC's phosphor-net-ipmid sends them."""
-
-SUITES = {
-    3: EmulatedSuite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
-    17: EmulatedSuite(number=17, algorithms=(3, 4, 1), digest='sha256', check_bytes=16),
-}
-
-
-@dataclass(slots=True, kw_only=True)
-class _Handshake:
-    """A session that is being opened.
-
-    :ivar asked: the last request of the handshake, and ``answered`` its answer, which is repeated when a client that lost it
-        repeats the request.
-    """
-
-    id: int
-    console: bytes
-    suite: EmulatedSuite
-    limit: EmulatedPrivilege
-    since: float
-    asked: bytes = b''
-    answered: bytes = b''
-    first: bytes = b''
-    second: bytes = b''
-    tail: bytes = b''
-    user: UserTable | None = None
-    role: EmulatedPrivilege = EmulatedPrivilege.USER
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A request that was executed, its answers, and when they are sent."""
-
-    request: Message
-    at: float
-    answers: tuple[Message, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Active:
-    """An open session.
-
-    :ivar end: ends a session of the BMC, this one or another.
-    """
-
-    handshake: _Handshake
-    end: Callable[[int], bool]
-    k1: bytes
-    k2: bytes
-    user: UserTable
-    limit: EmulatedPrivilege
-    privilege: EmulatedPrivilege
-    used: float
-    highest: int = 0
-    seen: set[int] = field(default_factory=set)
-    sent: int = 0
-    done: OrderedDict[int, _Done] = field(default_factory=OrderedDict)
-
-    def close(self, session_id: int) -> bool:
-        """End a session, of this console or another; False when there is no session of that id."""
-        return self.end(session_id)
-
-    def forget(self) -> None:
-        """Drop this session without an answer."""
-        self.end(self.handshake.id)
-
-    def takes(self, sequence: int) -> bool:
-        """Whether a sequence number is new and within the window; the call marks it as seen.
-
-        The first number is the client's choice: ipmitool also counts the packets of the handshake and the repeated ones.
-        """
-        most = self.highest + AHEAD if self.highest else sequence
-        if not max(1, self.highest - BEHIND) <= sequence <= most or sequence in self.seen:
-            return False
-        self.highest = max(self.highest, sequence)
-        self.seen = {number for number in self.seen if number >= self.highest - BEHIND} | {sequence}
-        return True
 
 
 class SessionEndpoint:
@@ -211,8 +110,8 @@ class SessionEndpoint:
         self.tags_refusals = tags_refusals
         self.said: Callable[[Message], Message] = lambda message: message
         self._clock = clock or EmulatedClock()
-        self._handshakes: OrderedDict[int, _Handshake] = OrderedDict()
-        self._active: dict[int, _Active] = {}
+        self._handshakes: OrderedDict[int, SessionHandshake] = OrderedDict()
+        self._active: dict[int, OpenSession] = {}
         self._silent_until = 0.0
         self._serve: dict[int, Callable[[bytes], tuple[int, bytes] | None]] = {
             _OPEN: self._open,
@@ -324,7 +223,7 @@ class SessionEndpoint:
             or padding != b'\xff' * (len(padding) - 2) + bytes((len(padding) - 2, _NEXT_HEADER))
         ):
             return []
-        plain = _decrypted(active.k2, payload)
+        plain = decrypt_payload(active.k2, payload)
         message = Message.parse(plain) if plain is not None else None
         if message is None or message.netfn & 1 or message.to != BMC or not active.takes(sequence):
             return []
@@ -332,7 +231,7 @@ class SessionEndpoint:
         answers, seconds = self._answers(active, message)
         return [late(self._wrapped(active, answer), seconds) for answer in answers]
 
-    def _answers(self, active: _Active, message: Message) -> tuple[tuple[Message, ...], float]:
+    def _answers(self, active: OpenSession, message: Message) -> tuple[tuple[Message, ...], float]:
         """The answers to a request, and how many seconds they wait.
 
         One of the last requests that is repeated gets its answers again. While they still wait, the repetition gets them at the
@@ -371,14 +270,14 @@ class SessionEndpoint:
                 ),
             )
         active.done.pop(message.sequence, None)
-        active.done[message.sequence] = _Done(message, now + answer.late, answers)
+        active.done[message.sequence] = AnsweredRequest(message, now + answer.late, answers)
         if len(active.done) > DUPLICATES:
             active.done.popitem(last=False)
         return answers if answer.reach is Reach.ANSWERED else (), answer.late
 
-    def _wrapped(self, active: _Active, message: Message) -> bytes:
+    def _wrapped(self, active: OpenSession, message: Message) -> bytes:
         active.sent += 1
-        payload = _encrypted(active.k2, self.said(message).encoded())
+        payload = encrypt_payload(active.k2, self.said(message).encoded())
         head = struct.pack(
             '<BB4sIH', _RMCP_PLUS, _ENCRYPTED | _AUTHENTICATED, active.handshake.console, active.sent, len(payload)
         )
@@ -414,7 +313,7 @@ class SessionEndpoint:
         if not most:
             return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
         limit = EmulatedPrivilege(min(role or EmulatedPrivilege.ADMINISTRATOR, most, EmulatedPrivilege.OEM))
-        handshake = _Handshake(id=self._number(), console=console, suite=suite, limit=limit, since=self._clock.now())
+        handshake = SessionHandshake(id=self._number(), console=console, suite=suite, limit=limit, since=self._clock.now())
         handshake.asked = payload
         handshake.answered = bytes((tag, _OK, limit, 0)) + console + handshake.id.to_bytes(4, 'little') + payload[8:32]
         self._handshakes[handshake.id] = handshake
@@ -471,7 +370,7 @@ class SessionEndpoint:
             return _RAKP4, bytes((tag, _BAD_CHECK, 0, 0)) + handshake.console
         key = suite.mac(self.channel.kg if self.channel.has_key else user.password, handshake.first + handshake.second + tail)
         limit = min(handshake.role, handshake.limit)
-        self._active[number] = _Active(
+        self._active[number] = OpenSession(
             handshake=handshake,
             end=self.close,
             k1=suite.mac(key, b'\1' * _KEY_BYTES),
@@ -560,21 +459,3 @@ def _pong(packet: bytes) -> list[bytes]:
 
 def _plain(kind: int, payload: bytes) -> bytes:
     return _RMCP + bytes((_IPMI,)) + struct.pack('<BBIIH', _RMCP_PLUS, kind, 0, 0, len(payload)) + payload
-
-
-def _encrypted(key: bytes, data: bytes) -> bytes:
-    pad = -(len(data) + 1) % 16
-    start = secrets.token_bytes(16)
-    cipher = Cipher(algorithms.AES(key), modes.CBC(start)).encryptor()
-    return start + cipher.update(data + bytes(range(1, pad + 1)) + bytes((pad,))) + cipher.finalize()
-
-
-def _decrypted(key: bytes, payload: bytes) -> bytes | None:
-    if len(payload) < 32 or len(payload) % 16:
-        return None
-    cipher = Cipher(algorithms.AES(key), modes.CBC(payload[:16])).decryptor()
-    plain = cipher.update(payload[16:]) + cipher.finalize()
-    pad = plain[-1]
-    if pad > 15 or plain[-pad - 1 : -1] != bytes(range(1, pad + 1)):
-        return None
-    return plain[: -pad - 1]

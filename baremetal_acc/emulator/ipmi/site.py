@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.ipmi.chassis import Control, EmulatedChassis, History
+from baremetal_acc.emulator.ipmi.cipher_suites import SUITES
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
@@ -39,14 +40,16 @@ from baremetal_acc.emulator.ipmi.controller import (
 from baremetal_acc.emulator.ipmi.event_log import EventLog
 from baremetal_acc.emulator.ipmi.firewall import EmulatedFirewall
 from baremetal_acc.emulator.ipmi.fru import EmulatedBoardArea, FruDevices, inventory
-from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, HpmPart, Times, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import Upgrades
+from baremetal_acc.emulator.ipmi.hpm2_lan import ExtendedLan
+from baremetal_acc.emulator.ipmi.hpm_ability import Ability, HpmPart, Times
 from baremetal_acc.emulator.ipmi.i2c import Buses, Device, Eeprom
 from baremetal_acc.emulator.ipmi.inventory_habits import InventoryHabits
 from baremetal_acc.emulator.ipmi.lan import LOOPBACK, LanLine, listen
 from baremetal_acc.emulator.ipmi.messaging import Messages
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.sdr import EmulatedControllerLocator, EmulatedFruLocator, PlainRecord, Repository
-from baremetal_acc.emulator.ipmi.session import SUITES, SessionEndpoint
+from baremetal_acc.emulator.ipmi.session import SessionEndpoint
 from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterface
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
 from baremetal_acc.emulator.ipmi.users import Users

@@ -9,7 +9,7 @@ import pytest
 
 from baremetal_acc.emulator import main
 from baremetal_acc.emulator.hw.parameters import BadParameter
-from baremetal_acc.emulator.ipmi.hpm import HABITS
+from baremetal_acc.emulator.ipmi.hpm_ability import HABITS
 from baremetal_acc.emulator.ipmi.inventory_habits import HABITS as INVENTORY_HABITS
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 

@@ -1,38 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""HPM.1 commands to list, activate and roll back firmware: encode, parse and send them.
-
-Activate Firmware and Initiate Manual Rollback are sent once. Whatever the controller answers, :func:`look` then reads its
-state, as often as needed and after any restart, and :func:`became` derives the outcome. Uploads are in
-:mod:`baremetal_acc.bmc.ipmi.hpm.upload`.
+"""HPM.1 and HPM.2 commands to list, upload, activate and roll back firmware: encode requests and parse answers.
 
 Source: PICMG HPM.1 R1.0, section 3, as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it;
 doc/source/reference/ipmi_notes.rst, "Commands of HPM.1".
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, Flag, IntEnum
-from typing import TypeVar
 
-from baremetal_acc.bmc.ipmi.command import (
-    AWAY,
-    GROUP_PICMG,
-    NOT_THERE,
-    CommandRefused,
-    CommandReply,
-    CompletionCode,
-    NetFn,
-    Raw,
-    ask,
-    refusal,
-)
+from baremetal_acc.bmc.ipmi.command import GROUP_PICMG, NOT_THERE, CommandReply, CompletionCode
 from baremetal_acc.bmc.ipmi.hpm.image import UNIT, ActionKind, Version, bits, listed, text, version
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.inventory import TaskState
-
-_T = TypeVar('_T')
+from baremetal_acc.errors import BmcAnswerInvalid, BmcUnsupported
 
 IN_PROGRESS = 0x80
 """Completion code of a long-running command that has begun; Get Upgrade Status shows when it ends."""
@@ -44,9 +24,6 @@ _HPM_2 = 2
 
 _BACKUP_BY_COMMAND = 1
 """Value of a component's two bits of rollback and backup; 2 means that it supports rollback and needs no backup command."""
-
-_NOT_BY_THIS_INTERFACE = 0x81
-"""Completion code of Get Target Upgrade Capabilities: not supported on this interface."""
 
 
 class HpmCommand(IntEnum):
@@ -193,9 +170,6 @@ class Rollback(Enum):
     FAILED = 'failed'
     OVERRIDDEN = 'overridden'
     DENIED = 'denied'
-
-
-# ------------------------------------------------------------------------------------------------------ requests and answers
 
 
 def encode_plain() -> bytes:
@@ -350,221 +324,6 @@ def _body(data: bytes, bmc: str, command: HpmCommand, least: int) -> bytes:
     if len(data) < least + 1:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer has {len(data)} bytes, and {least + 1} are needed')
     return data[1:]
-
-
-# --------------------------------------------------------------------------------------------------------------- reading
-
-
-def read_capabilities(raw: Raw) -> Capabilities | None:
-    """Get Target Upgrade Capabilities; None: the controller has no HPM.1, or not on this interface, an ordinary answer.
-
-    :raises BmcError: it was refused or not answered, or the answer is invalid.
-    """
-    reply = raw(NetFn.GROUP, HpmCommand.TARGET_CAPABILITIES, encode_plain())
-    if reply.code in NOT_THERE or reply.code == _NOT_BY_THIS_INTERFACE:
-        return None
-    if not reply.ok:
-        raise refusal(raw, NAMES[HpmCommand.TARGET_CAPABILITIES], reply)
-    return parse_capabilities(reply.data, raw.label)
-
-
-def read_status(raw: Raw) -> Status | None:
-    """Get Upgrade Status; None: the controller does not have the command, an ordinary answer.
-
-    :raises BmcError: it was refused or not answered, or the answer is invalid.
-    """
-    reply = raw(NetFn.GROUP, HpmCommand.STATUS, encode_plain())
-    if reply.code in NOT_THERE:
-        return None
-    if not reply.ok:
-        raise refusal(raw, NAMES[HpmCommand.STATUS], reply)
-    return parse_status(reply.data, raw.label)
-
-
-def read_component(raw: Raw, number: int) -> HpmComponent:
-    """Read one component. Values that it refuses to report are None, with the reason in ``unread``.
-
-    :raises BmcUnreachable: the controller does not answer.
-    """
-    unread: list[str] = []
-
-    def read(selector: Selector, parse: Callable[[bytes, str], _T]) -> _T | None:
-        what = f'{NAMES[HpmCommand.COMPONENT_PROPERTIES]} of component {number}, {selector.name.lower()}'
-        try:
-            data = ask(
-                raw, NetFn.GROUP, HpmCommand.COMPONENT_PROPERTIES, encode_properties(number, selector), what=what, least=1
-            )
-            return parse(data, raw.label)
-        except BmcUnreachable:
-            raise
-        except CommandRefused as exc:
-            if exc.code != _NO_SUCH_PROPERTY:
-                unread.append(exc.what)
-        except BmcError as exc:
-            unread.append(exc.what)
-        return None
-
-    properties = read(Selector.GENERAL, parse_general)
-    return HpmComponent(
-        number=number,
-        properties=properties,
-        current=read(Selector.CURRENT, parse_version),
-        name=read(Selector.NAME, parse_name),
-        rollback=read(Selector.ROLLBACK, parse_version) if properties is None or properties.rollback else None,
-        deferred=read(Selector.DEFERRED, parse_version) if properties is None or properties.deferred else None,
-        unread=tuple(unread),
-    )
-
-
-_NO_SUCH_PROPERTY = 0x83
-
-
-def read_components(raw: Raw, target: Capabilities) -> tuple[HpmComponent, ...]:
-    """Read all components of a target, in the order of their numbers.
-
-    :raises BmcUnreachable: the controller does not answer.
-    """
-    return tuple(read_component(raw, number) for number in sorted(target.components))
-
-
-# --------------------------------------------------------------------------------------------- activation and rollback
-
-
-def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
-    """Send Activate Firmware, once. Its outcome is read by :func:`look`, whatever the answer is.
-
-    Some controllers activate firmware by themselves when its upload is finished, if the component has no deferred activation.
-    They have nothing left to activate, and answer so (D5h): that is no refusal.
-
-    :returns: True: the controller reports that it is done; False: it is in progress, or it is not known whether it began.
-    :raises BmcBusy: the controller is busy; the activation may have been done all the same, as a bus may repeat a command.
-    :raises BmcError: it was refused, or could not be sent; it has not begun.
-    """
-    try:
-        return _once(raw, HpmCommand.ACTIVATE, encode_activate(override_auto_rollback))
-    except CommandRefused as exc:
-        if exc.code != CompletionCode.NOT_IN_STATE:
-            raise
-        return False
-
-
-def roll_back(raw: Raw) -> bool:
-    """Send Initiate Manual Rollback, for all components that were activated last. Otherwise as :func:`activate`."""
-    return _once(raw, HpmCommand.ROLLBACK, encode_plain())
-
-
-def _once(raw: Raw, command: HpmCommand, data: bytes) -> bool:
-    try:
-        reply = raw(NetFn.GROUP, command, data, once=True)
-    except BmcUnreachable as exc:
-        if not exc.sent:
-            raise
-        return False
-    if reply.ok:
-        return True
-    if reply.code == IN_PROGRESS or reply.code in AWAY:
-        return False
-    raise refusal(raw, NAMES[command], reply)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeStatus:
-    """State of a controller after an activation or a rollback.
-
-    :ivar away: why the state could not be read now; None where it could.
-    :ivar status: the last long-running command; None where it is not reported.
-    :ivar test: result of the self-test.
-    :ivar test_says: the same, for people.
-    :ivar failed: the components that failed the self-test; None where they are not reported.
-    :ivar back: result of the last rollback.
-    :ivar rolled_back: the components of the last rollback.
-    """
-
-    away: str | None = None
-    status: Status | None = None
-    test: SelfTest = SelfTest.NONE
-    test_says: str = ''
-    failed: frozenset[int] | None = None
-    back: Rollback = Rollback.NONE
-    rolled_back: frozenset[int] = frozenset()
-
-
-def look(raw: Raw) -> UpgradeStatus:
-    """Read the state of a controller: as often as needed, at least 0.1 s apart, and also after a restart of this process.
-
-    :raises BmcError: an answer is invalid, or the user lacks the privilege. A controller that does not answer is a state.
-    """
-    try:
-        answers = [
-            raw(NetFn.GROUP, command, encode_plain())
-            for command in (HpmCommand.STATUS, HpmCommand.SELF_TEST, HpmCommand.ROLLBACK_STATUS)
-        ]
-    except BmcUnreachable as exc:
-        return UpgradeStatus(away=exc.what)
-    away = next((reply.code for reply in answers if reply.code == CompletionCode.BUSY or reply.code in AWAY), None)
-    if away is not None:
-        return UpgradeStatus(away=f'it answers {away:02X}h')
-    status, test, back = answers
-    if status.code == CompletionCode.PRIVILEGE:
-        raise refusal(raw, NAMES[HpmCommand.STATUS], status)
-    result, says, failed = parse_self_test(test, raw.label)
-    try:
-        if result in (SelfTest.FAILED, SelfTest.RUNNING) and not _tests_itself(raw):
-            result, says, failed = SelfTest.NONE, 'its self-test is none of upgrades', None
-    except BmcUnreachable as exc:
-        return UpgradeStatus(away=exc.what)
-    what, which = parse_rollback(back, raw.label)
-    return UpgradeStatus(
-        status=parse_status(status.data, raw.label) if status.ok else None,
-        test=result,
-        test_says=says,
-        failed=failed,
-        back=what,
-        rolled_back=which,
-    )
-
-
-def _tests_itself(raw: Raw) -> bool:
-    """Whether the self-test is that of an upgrade. Some controllers without one report their own health by the same command.
-
-    :raises BmcUnreachable: the controller does not answer.
-    """
-    try:
-        target = read_capabilities(raw)
-    except BmcUnreachable:
-        raise
-    except BmcError:
-        return True
-    return target is None or ComponentFeature.SELF_TEST in target.features
-
-
-def became(standing: UpgradeStatus, number: int, command: HpmCommand) -> tuple[TaskState, str]:
-    """Outcome of the last Activate Firmware or Initiate Manual Rollback for one component, and a text for people.
-
-    A success reported here is not enough: the caller has to check the version that runs.
-    """
-    status = standing.status
-    if status is not None and status.code == IN_PROGRESS:
-        return TaskState.ACTIVE, f'{named(status.command)} goes on'
-    if standing.test is SelfTest.RUNNING:
-        return TaskState.ACTIVE, standing.test_says
-    if standing.back is Rollback.RUNNING:
-        return TaskState.ACTIVE, 'a rollback goes on'
-    if command is HpmCommand.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
-        return TaskState.FAILED, f'the rollback: {standing.back.value}'
-    if status is None or status.command != command:
-        what = 'a rollback' if command is HpmCommand.ROLLBACK else 'an activation'
-        return TaskState.GONE, f'it does not say what became of {what}'
-    if command is HpmCommand.ACTIVATE and status.code == CompletionCode.NOT_IN_STATE:
-        return TaskState.GONE, 'it had nothing to activate any more'
-    if status.code:
-        return TaskState.FAILED, f'{named(status.command)} ended with completion code {status.code:02X}h'
-    ours = standing.failed is None or number in standing.failed
-    if command is HpmCommand.ACTIVATE and standing.test is SelfTest.FAILED and ours:
-        return TaskState.FAILED, standing.test_says
-    if command is HpmCommand.ACTIVATE and number in standing.rolled_back:
-        return TaskState.FAILED, 'it was rolled back'
-    return TaskState.SUCCEEDED, f'{named(status.command)} ended well'
 
 
 def named(command: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from baremetal_acc.bmc.ipmi import device
 from baremetal_acc.bmc.ipmi.command import Raw
-from baremetal_acc.bmc.ipmi.hpm import commands
+from baremetal_acc.bmc.ipmi.hpm import commands, upgrade_target
 from baremetal_acc.bmc.ipmi.hpm import image as hpm_image
 from baremetal_acc.errors import BmcUnsupported, ImageError
 from baremetal_acc.model.image import Image, Upload
@@ -101,13 +101,13 @@ def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.HpmImage) -> Fit
     if brings != {number}:
         listed = hpm_image.listed(brings)
         raise unfit(f'image {content.name} brings firmware for component {listed}, and it is to be written to {number} alone')
-    target = commands.read_capabilities(raw)
+    target = upgrade_target.read_capabilities(raw)
     if target is None:
         raise unfit('it does not speak HPM.1 any more')
     differs = hpm_image.fits(content, hpm_image.device(device.identify(raw), target.components))
     if differs:
         raise unfit('; '.join(differs), 'the fits of the image in the catalogue may be too wide')
-    seen = commands.read_component(raw, number) if number in target.components else None
+    seen = upgrade_target.read_component(raw, number) if number in target.components else None
     if seen is None:
         raise unfit(f'it has no component {number}')
     if seen.properties is None:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi import device, sdr
+from baremetal_acc.bmc.ipmi import discovery, sdr
 from baremetal_acc.bmc.ipmi.command import CommandReply
-from baremetal_acc.bmc.ipmi.device import DeviceId, Hop, Unread, identify, look, parse, way
+from baremetal_acc.bmc.ipmi.controller_inventory import Unread
+from baremetal_acc.bmc.ipmi.controller_path import Hop, way
+from baremetal_acc.bmc.ipmi.device import DeviceId, identify, parse
+from baremetal_acc.bmc.ipmi.discovery import look
 from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
 from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcUnreachable
 from tests.unit.bmc.ipmi.cards import Fake, board, fru_locator, mc_locator, memory, sensor
@@ -248,7 +251,7 @@ def test_a_bmc_that_does_not_say_what_it_is_is_no_machine():
 @pytest.mark.parametrize(('name', 'told'), [('MOST_CONTROLLERS', 'controllers'), ('MOST_FRUS', 'FRUs')])
 def test_there_are_no_more_than_can_be(monkeypatch, name, told):
     """A hostile BMC tells of thousands."""
-    monkeypatch.setattr(device, name, 3)
+    monkeypatch.setattr(discovery, name, 3)
     found = look(Fake(frus={0: SERVER}, repository=tuple(mc_locator(n, address=2 * n) for n in range(20, 60))))
     assert 3 == len(found.controllers if name == 'MOST_CONTROLLERS' else found.frus)
     assert any(u.hides and f'more than 3 {told}' in u.reason for u in found.unread)
@@ -256,7 +259,7 @@ def test_there_are_no_more_than_can_be(monkeypatch, name, told):
 
 def test_commands_have_an_end(monkeypatch):
     """What is not read then is told: first the controller, then the FRUs."""
-    monkeypatch.setattr(device, 'MOST_COMMANDS', 8)
+    monkeypatch.setattr(discovery, 'MOST_COMMANDS', 8)
     bmc = machine()
     found = look(bmc)
     assert 8 == len(bmc.asked)

@@ -4,7 +4,8 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.device import Fru, Hop
+from baremetal_acc.bmc.ipmi.controller_inventory import Fru
+from baremetal_acc.bmc.ipmi.controller_path import Hop
 from baremetal_acc.bmc.ipmi.entities import may_be_card, may_know_cards
 
 DIMM, PLAIN, ROM = 1, 0, 3

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.ipmi import fru
-from baremetal_acc.bmc.ipmi.fru import (
+from baremetal_acc.bmc.ipmi import fru_reader
+from baremetal_acc.bmc.ipmi.fru import needed, parse
+from baremetal_acc.bmc.ipmi.fru_contents import (
     BoardArea,
     ChassisArea,
     Contents,
@@ -25,11 +26,8 @@ from baremetal_acc.bmc.ipmi.fru import (
     PicmgRecord,
     PointToPoint,
     ProductArea,
-    contents,
-    needed,
-    parse,
-    read,
 )
+from baremetal_acc.bmc.ipmi.fru_reader import contents, read
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
 from tests.unit.bmc.ipmi.cards import Fake, area, board, memory, product, record, text, zero
 
@@ -265,7 +263,7 @@ def test_a_refusal_is_an_error_that_names_the_fru(codes, error, told):
 def test_a_memory_that_says_64_kib_is_read_up_to_16():
     """Records without an end, all of the longest kind."""
     fake = Fake(frus={0: memory(records=record(0x02, bytes(255)) * 200, size=65535)})
-    assert fru.MOST == len(read(fake))
+    assert fru_reader.MOST == len(read(fake))
 
 
 class Odd(Fake):
@@ -487,7 +485,7 @@ def test_any_answers_give_a_memory_or_an_error_of_ours(data, longest):
             return bytes([data.draw(st.sampled_from([0, 0, 0, 0, 0, 0xC8, 0xCA, 0x81])), given]) + body
 
     try:
-        assert fru.MOST >= len(read(Chance(longest=longest)))
+        assert fru_reader.MOST >= len(read(Chance(longest=longest)))
     except BmcError:
         return
 

@@ -16,10 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi.command import CommandReply
-from baremetal_acc.bmc.ipmi.hpm import commands
-from baremetal_acc.bmc.ipmi.hpm.commands import HpmCommand, Rollback, SelfTest, Status, UpgradeStatus
+from baremetal_acc.bmc.ipmi.hpm import activation, commands, upgrade_target
+from baremetal_acc.bmc.ipmi.hpm.activation import UpgradeStatus
+from baremetal_acc.bmc.ipmi.hpm.commands import HpmCommand, Rollback, SelfTest, Status
 from baremetal_acc.bmc.ipmi.hpm.image import ActionKind, Version, parse
-from baremetal_acc.bmc.ipmi.hpm.upload import FirmwareBlock, UploadStage, begin, block_size, paused, resumed, step, turn
+from baremetal_acc.bmc.ipmi.hpm.upload import step, turn
+from baremetal_acc.bmc.ipmi.hpm.upload_block import FirmwareBlock, block_size
+from baremetal_acc.bmc.ipmi.hpm.upload_state import UploadStage, begin, paused, resumed
 from baremetal_acc.errors import (
     AccError,
     BmcAnswerInvalid,
@@ -198,8 +201,8 @@ class Controller:
 def started(controller, made=None, size=None):
     """The upload of the image's component."""
     made = made or image()
-    target = commands.read_capabilities(controller)
-    (part,) = commands.read_components(controller, target)
+    target = upgrade_target.read_capabilities(controller)
+    (part,) = upgrade_target.read_components(controller, target)
     transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(size) if size else block_size(controller))
     controller.log.clear()
     controller.onces.clear()
@@ -318,7 +321,7 @@ def test_another_body_code_is_no_answer():
 def test_components_are_listed_with_what_runs_and_what_waits():
     """The inventory's part."""
     controller = Controller(general=0x3D, versions=[OLD, NEW, NONE])
-    (found,) = commands.read_components(controller, commands.read_capabilities(controller))
+    (found,) = upgrade_target.read_components(controller, upgrade_target.read_capabilities(controller))
     assert (2, 'PYLD FPGA', '1.04', WANTED, None) == (
         found.number,
         found.name,
@@ -332,14 +335,14 @@ def test_components_are_listed_with_what_runs_and_what_waits():
 def test_a_version_that_the_component_cannot_have_is_not_asked_for():
     """No rollback, nothing deferred."""
     controller = Controller(general=0)
-    commands.read_component(controller, 2)
+    upgrade_target.read_component(controller, 2)
     assert [0, 1, 2] == [data[2] for _, _, data in controller.log]
 
 
 def test_what_a_component_refuses_to_say_is_told():
     """81h: not over this interface. 83h: there is no such property, which is no fault."""
     controller = Controller(general=0x11, codes={0: 0x81, 2: 0x83, 3: 0xCC})
-    found = commands.read_component(controller, 2)
+    found = upgrade_target.read_component(controller, 2)
     assert (None, None, None) == (found.properties, found.name, found.rollback)
     assert (
         'Get Component Properties of component 2, general: refused with completion code 81h',
@@ -350,15 +353,15 @@ def test_what_a_component_refuses_to_say_is_told():
 @pytest.mark.parametrize('code', [0xC1, 0xC2, 0x81])
 def test_a_controller_without_hpm_1_is_an_ordinary_answer(code):
     """OpenBMC, ipmi_sim, most others."""
-    assert commands.read_capabilities(Controller(codes={0: code})) is None
+    assert upgrade_target.read_capabilities(Controller(codes={0: code})) is None
 
 
 def test_a_controller_that_may_not_be_asked_is_an_error():
     """That is not the same as having none."""
     with pytest.raises(BmcNotAuthorised):
-        commands.read_capabilities(Controller(codes={0: 0xD4}))
+        upgrade_target.read_capabilities(Controller(codes={0: 0xD4}))
     with pytest.raises(BmcUnreachable):
-        commands.read_capabilities(Controller(dropped=frozenset({0})))
+        upgrade_target.read_capabilities(Controller(dropped=frozenset({0})))
 
 
 @pytest.mark.parametrize(
@@ -397,8 +400,8 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     """Abort would throw away what is staged and waits for the same activation."""
     controller = Controller()
     made = image(records=())
-    target = commands.read_capabilities(controller)
-    part = commands.read_component(controller, 2)
+    target = upgrade_target.read_capabilities(controller)
+    part = upgrade_target.read_component(controller, 2)
     transfer = begin(made, made.uploads[0], target, part.properties, FirmwareBlock(898), further=True)
     controller.log.clear()
     done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
@@ -683,7 +686,7 @@ def test_a_backup_is_asked_for_only_where_it_has_to_be():
         controller = Controller(general=general)
         assert uploaded(controller).staged
         assert actions == [data[2] for _, command, data in controller.log if command == 0x31]
-        assert commands.read_component(controller, 2).properties.rollback
+        assert upgrade_target.read_component(controller, 2).properties.rollback
 
 
 def test_an_upload_that_is_taken_up_by_a_controller_that_has_restarted_begins_anew():
@@ -726,7 +729,7 @@ def test_a_login_that_fails_leaves_everything_as_it_is():
     assert [3, 1, 23] == [controller.count(command) for command in (0x31, 0x33, 0x32)]
     controller.gone = frozenset({len(controller.log)})
     with pytest.raises(BmcUnreachable) as caught:
-        commands.activate(controller)
+        activation.activate(controller)
     assert not caught.value.sent
 
 
@@ -802,8 +805,8 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
         pass
     assert clock.now < 1000 + 36_000
     try:
-        assert isinstance(commands.became(commands.look(Hostile()), 2, HpmCommand.ACTIVATE)[0], TaskState)
-        commands.read_components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
+        assert isinstance(activation.became(activation.look(Hostile()), 2, HpmCommand.ACTIVATE)[0], TaskState)
+        upgrade_target.read_components(Hostile(), commands.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
         assert block_size(Hostile()).size in range(1, 99)
     except BmcError:
         pass
@@ -812,7 +815,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
 # ------------------------------------------------------------------------------------------ activation and rollback
 
 
-@pytest.mark.parametrize('send', [commands.activate, commands.roll_back])
+@pytest.mark.parametrize('send', [activation.activate, activation.roll_back])
 def test_activate_and_rollback_are_sent_once_whatever_comes(send):
     """No answer, a restart, 80h: not known to be done; a refusal is an error."""
     for controller, done in (
@@ -831,9 +834,9 @@ def test_activate_and_rollback_are_sent_once_whatever_comes(send):
 
 def test_nothing_to_activate_is_no_refusal_and_nothing_to_go_back_to_is_one():
     """Some controllers have activated it at the end of Finish; the version that runs decides."""
-    assert not commands.activate(Controller(codes={0: 0xD5}))
+    assert not activation.activate(Controller(codes={0: 0xD5}))
     with pytest.raises(BmcRefused):
-        commands.roll_back(Controller(codes={0: 0xD5}))
+        activation.roll_back(Controller(codes={0: 0xD5}))
 
 
 def test_looking_reads_status_self_test_and_rollback():
@@ -843,7 +846,7 @@ def test_looking_reads_status_self_test_and_rollback():
         def write(self, command, data):
             return {0x36: CommandReply(0, b'\0\x55\0'), 0x37: CommandReply(0, b'\0\4')}[command]
 
-    seen = commands.look(After(running=(0x35, 0, 0)))
+    seen = activation.look(After(running=(0x35, 0, 0)))
     assert (None, Status(command=0x35, code=0), SelfTest.PASSED) == (seen.away, seen.status, seen.test)
     assert (Rollback.DONE, frozenset({2})) == (seen.back, seen.rolled_back)
 
@@ -861,16 +864,16 @@ def test_a_self_test_counts_of_a_controller_that_has_one_for_upgrades(features, 
                 return CommandReply(0, bytes([0, 0, features, 12, 2, 3, 4, 0x04]))
             return super().answer(netfn, command, data)
 
-    assert test is commands.look(After(running=(0x35, 0, 0))).test
-    assert 'no answer' == commands.look(After(running=(0x35, 0, 0), dropped=frozenset({3}))).away
-    assert SelfTest.FAILED is commands.look(After(running=(0x35, 0, 0), codes={3: 0xCC})).test
+    assert test is activation.look(After(running=(0x35, 0, 0))).test
+    assert 'no answer' == activation.look(After(running=(0x35, 0, 0), dropped=frozenset({3}))).away
+    assert SelfTest.FAILED is activation.look(After(running=(0x35, 0, 0), codes={3: 0xCC})).test
 
 
 @pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
 def test_a_controller_that_restarts_is_away(code):
     """That is a reading, not an error."""
-    assert f'it answers {code:02X}h' == commands.look(Controller(codes={0: code, 1: 0, 2: 0})).away
-    assert 'no answer' == commands.look(Controller(dropped=frozenset({0}))).away
+    assert f'it answers {code:02X}h' == activation.look(Controller(codes={0: code, 1: 0, 2: 0})).away
+    assert 'no answer' == activation.look(Controller(dropped=frozenset({0}))).away
 
 
 GOES_ON, BAD, LEFT = (Status(command=0x35, code=code) for code in (0x80, 0xCC, 0xD5))
@@ -907,7 +910,7 @@ JUDGED = {
 @pytest.mark.parametrize(('seen', 'state', 'says'), JUDGED.values(), ids=JUDGED)
 def test_what_became_of_an_activation_is_what_the_controller_says(seen, state, says):
     """What goes on counts first, then what failed; and what it does not say is not guessed at."""
-    assert (TaskState(state), says) == commands.became(seen, 2, HpmCommand.ACTIVATE)
+    assert (TaskState(state), says) == activation.became(seen, 2, HpmCommand.ACTIVATE)
 
 
 ROLLBACKS = {
@@ -924,14 +927,14 @@ ROLLBACKS = {
 @pytest.mark.parametrize(('seen', 'state'), ROLLBACKS.values(), ids=ROLLBACKS)
 def test_a_rollback_is_told_from_an_activation(seen, state):
     """Its mask is set after a rollback, so that it speaks for it here; a denied one has failed."""
-    assert TaskState(state) is commands.became(seen, 2, HpmCommand.ROLLBACK)[0]
+    assert TaskState(state) is activation.became(seen, 2, HpmCommand.ROLLBACK)[0]
 
 
 def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():
     """D4h ends a look; while components and block sizes are read, no answer is no reading."""
     with pytest.raises(BmcNotAuthorised, match='Get Upgrade Status: refused'):
-        commands.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}))
+        activation.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}))
     with pytest.raises(BmcUnreachable):
-        commands.read_component(Controller(dropped=frozenset({1})), 2)
+        upgrade_target.read_component(Controller(dropped=frozenset({1})), 2)
     with pytest.raises(BmcUnreachable):
         block_size(Controller(dropped=frozenset({0})))

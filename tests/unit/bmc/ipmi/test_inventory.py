@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from baremetal_acc.bmc import device_ids
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.bmc.ipmi import device, inventory, sdr
-from baremetal_acc.bmc.ipmi.driver import ControllerAccess, IpmiConnection
+from baremetal_acc.bmc.ipmi import discovery, inventory, sdr
+from baremetal_acc.bmc.ipmi.connection import IpmiConnection
+from baremetal_acc.bmc.ipmi.controller_access import ControllerAccess
 from baremetal_acc.bmc.ipmi.endpoint import place
 from baremetal_acc.bmc.ipmi.hpm.image import Version
 from baremetal_acc.bmc.ipmi.node_busy_retry import NodeBusyRetry
@@ -134,7 +135,7 @@ def found_in(content, *, entity=0x0B, modifier=0, name='Slot 7', known=None, cod
             bytes([code]) if netfn == 10 and command in (0x10, 0x11) and data[0] == 7 else answer(netfn, command, data)
         )
     quiet = NodeBusyRetry(timedelta(0))
-    return inventory.found(device.look(raw, quiet), (), HOST, known or device_ids.shipped(), None)
+    return inventory.found(discovery.look(raw, quiet), (), HOST, known or device_ids.shipped(), None)
 
 
 SERVER = memory(board=board(product='Server', serial='S0'))
@@ -206,7 +207,7 @@ def test_a_board_that_is_known_to_be_none_does_not_speak_for_a_product_that_cann
 def test_the_board_of_the_bmc_hides_nothing():
     """A blank FRU 0, as many servers have it."""
     raw = Fake(frus={0: b'\xff' * 256, 7: CARD}, repository=(fru_locator(1, fru=7, entity=0x0B),))
-    found = inventory.found(device.look(raw), (), HOST, device_ids.shipped(), None)
+    found = inventory.found(discovery.look(raw), (), HOST, device_ids.shipped(), None)
     assert (1, [False]) == (len(found.accelerators), [gap.hides for gap in found.gaps])
 
 
@@ -249,6 +250,6 @@ def test_no_device_is_missed_without_a_gap_that_hides(data):
 
     near = Fake(address=0x72, frus={0: content('P3')}, longest=25, most=24)
     raw = Ill(frus={0: SERVER, 1: content('P1'), 2: content('P2')}, repository=records, behind={(0, 0x72): near})
-    found = inventory.found(device.look(raw, NodeBusyRetry(timedelta(0))), (), HOST, device_ids.shipped(), None)
+    found = inventory.found(discovery.look(raw, NodeBusyRetry(timedelta(0))), (), HOST, device_ids.shipped(), None)
     assert 3 == len(found.accelerators) or any(gap.hides for gap in found.gaps)
     assert 3 >= len(found.accelerators)

@@ -5,7 +5,9 @@
 from baremetal_acc.emulator.clock import EmulatedClock
 from baremetal_acc.emulator.image import ImageFormat, build_image, read_image
 from baremetal_acc.emulator.ipmi.controller import IPMB, LAN, CommandRequest, ControllerIdentity, EmulatedController
-from baremetal_acc.emulator.ipmi.hpm import PICMG_BODY, HpmPart, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import Upgrades
+from baremetal_acc.emulator.ipmi.hpm_ability import HpmPart
+from baremetal_acc.emulator.ipmi.hpm_commands import PICMG_BODY
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.upgrade_image import UploadAction, build_upgrade_image
 from baremetal_acc.emulator.machine import Machine

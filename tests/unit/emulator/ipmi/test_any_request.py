@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from baremetal_acc.emulator.hw import build
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.ipmi.controller import APP, GROUP, IPMB, LAN, SYSTEM, CommandRequest, EmulatedPrivilege
-from baremetal_acc.emulator.ipmi.hpm import Times
+from baremetal_acc.emulator.ipmi.hpm_ability import Times
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 
 DATA = st.binary(max_size=40) | st.binary(min_size=0, max_size=300)

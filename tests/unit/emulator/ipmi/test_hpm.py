@@ -23,7 +23,9 @@ from baremetal_acc.emulator.ipmi.controller import (
     EmulatedController,
     EmulatedPrivilege,
 )
-from baremetal_acc.emulator.ipmi.hpm import HABITS, Ability, Backup, ExtendedLan, HpmPart, Times, Upgrades
+from baremetal_acc.emulator.ipmi.hpm import Upgrades
+from baremetal_acc.emulator.ipmi.hpm2_lan import ExtendedLan
+from baremetal_acc.emulator.ipmi.hpm_ability import HABITS, Ability, Backup, HpmPart, Times
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.upgrade_image import NO_VERSION, UploadAction, build_upgrade_image, version_bytes
 from baremetal_acc.emulator.parts import Bank, Restart
