@@ -72,9 +72,9 @@ class TrueSite(Site):
         super().__post_init__()
         machine = self.machine
         machine.flash_seconds, machine.reset_seconds = FLASH, RESET
-        self._settle, self._restarted = machine.settle, machine._restarted
+        self._settle, self._restarted = machine.settle, machine.power.finish_restart
         machine.settle = self._settled  # type: ignore[method-assign]
-        machine._restarted = self._restart_unseen  # type: ignore[method-assign]
+        machine.power.finish_restart = self._restart_unseen  # type: ignore[method-assign]
         self.cards_of = {c.key: c for c in machine.components.values() if c.device}
         self.ways = [w for w in machine.ways if w.target in self.cards_of]
         self.catalogue = {f'{MODEL}/{name}/{version}' for name, version in WANTED.items()}
@@ -86,7 +86,7 @@ class TrueSite(Site):
         self._acting = True
         super().begin()
         self._acting = False
-        self.machine._events.clear()
+        self.machine.events.clear()
         self.machine.on_system_reset.clear()
         self.host.power, self.host.on_since = Power.OFF, None
         self.hostile, self.keeps_time = True, True
@@ -210,15 +210,15 @@ class TrueSite(Site):
     def lose_power(self, *, loses: bool, returns_on: bool) -> None:
         """The mains fail and come back: the host goes off, the BMC restarts, and the host may come up before it."""
         machine, host = self.machine, self.host
-        machine._events = [e for e in machine._events if not (e.subject == 'host' and e.kind in ('up', 'off', 'cycle'))]
-        heapq.heapify(machine._events)
+        machine.events = [e for e in machine.events if not (e.subject == 'host' and e.kind in ('up', 'off', 'cycle'))]
+        heapq.heapify(machine.events)
         if host.power is not Power.OFF:
             host.power, host.booting = Power.OFF, False
         machine.settle()
         self.restart_bmc(loses=loses)
         if returns_on:
             self.hostile = True
-            machine._power_on(host, Restart.COLD)
+            machine.power.power_on(host, Restart.COLD)
         machine.settle()
 
     def _losing(self, loses: bool, happens: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ def take(world: World) -> Snapshot:
     return Snapshot(
         at=machine.clock.now(),
         parts={kind: {name: _fields(part) for name, part in getattr(machine, kind).items()} for kind in _PARTS},
-        events=list(machine._events),
+        events=list(machine.events),
         site={name: copy.deepcopy(getattr(place, name)) for name in _OF_SITE},
         world={name: copy.deepcopy(getattr(world, name)) for name in _OF_WORLD},
         node={k: copy.deepcopy(world.node[k]) for k in world.node.fields if k not in _NEVER and world.node.obj_attr_is_set(k)},
@@ -78,7 +78,7 @@ def _machine(place: TrueSite, snapshot: Snapshot) -> None:
             part = getattr(machine, kind)[name]
             for field, value in values.items():
                 setattr(part, field, copy.deepcopy(value))
-    machine._events[:] = snapshot.events
+    machine.events[:] = snapshot.events
     machine.cut_writes.clear()
 
 

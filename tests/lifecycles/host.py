@@ -165,8 +165,8 @@ class Host:
         """
         machine = self.machine
         was_on = machine.systems['host'].power is not Power.OFF
-        machine._events = [event for event in machine._events if event.kind not in _POWER_EVENTS]
-        heapq.heapify(machine._events)
+        machine.events = [event for event in machine.events if event.kind not in _POWER_EVENTS]
+        heapq.heapify(machine.events)
         for system in machine.systems.values():
             system.power, system.booting, system.on_since = Power.OFF, False, None
         for key in self.volatile:
