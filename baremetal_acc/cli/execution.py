@@ -14,21 +14,24 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc import execution
-from baremetal_acc.cli import interruption, plan_builder, publisher
+from baremetal_acc.cli import interruption, plan_builder, publisher, target_verdict
 from baremetal_acc.cli.address_match import resolved
-from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.host_power import find_host_power, note_host_power
+from baremetal_acc.cli.job_outcome import find_locked_again, judge_job
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import each, failed
 from baremetal_acc.cli.output.results import CommandResult, actions, failure, planned, warn_of_unlock, warn_of_waivers
-from baremetal_acc.cli.plan_builder import PlanRequest, PreparedPlan, Sendings, Verb
+from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
+from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, Unlocked
-from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
+from baremetal_acc.cli.target_entry import TargetEntry
+from baremetal_acc.errors import AccError, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.images.store import holding
-from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.action import Flash, Program, Release
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.job_item import ItemState
@@ -36,11 +39,10 @@ from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
-from baremetal_acc.model.verdict import Finding, Verdict
+from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.planning import quarantine, quarantine_writes, setting_changes
 from baremetal_acc.planning.job_transitions import begin
-from baremetal_acc.render import findings
 
 
 class Placements:
@@ -172,8 +174,8 @@ class Execution:
         shown = planned(prepared)
         outcome = shown.document['outcome']
         if outcome in ('holds', 'not-met'):
-            spoilt = plan_builder.quarantined(prepared.state, prepared.inventory)
-            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, spoilt, good=outcome == 'holds')
+            spoilt = target_verdict.quarantined(prepared.state, prepared.inventory)
+            note_host_power(entry, find_host_power(prepared.inventory), self._request.verb, spoilt, good=outcome == 'holds')
             self._remember(prepared, good=outcome == 'holds')
         if outcome != 'planned':
             self._results[entry.name] = shown
@@ -206,8 +208,8 @@ class Execution:
             return True
         hint = f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it'
         if found.step == Verb.UNLOCK:
-            hint = f'{plan_builder.goes_on(found)}; unlock again after that'
-        raise Refused([f'{found.target}: {plan_builder.unfinished(found)}'], hint=hint)
+            hint = f'{target_verdict.goes_on(found)}; unlock again after that'
+        raise Refused([f'{found.target}: {target_verdict.unfinished(found)}'], hint=hint)
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:
         """Check that the target is the machine on which the job was begun, before anything is sent to it.
@@ -224,7 +226,7 @@ class Execution:
             raise StaleJob(exc.message, hint=hint) from None
 
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
-        text.note(f'{entry.name}: {plan_builder.unfinished(found)}; looking at what became of it')
+        text.note(f'{entry.name}: {target_verdict.unfinished(found)}; looking at what became of it')
         if self._without is not None:
             text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
         tools, devices, slots = plan_builder.resumed(found, state.tools(tools))
@@ -238,11 +240,11 @@ class Execution:
             verb=Verb(found.step),
             devices=devices,
             slots=slots,
-            labels=plan_builder.labels(inventory),
+            labels=target_verdict.labels(inventory),
             sendings=plan_builder.sendings(inventory),
         )
         one.job = found
-        one.power = _host_power(inventory)
+        one.power = find_host_power(inventory)
         return self._hooked(one)
 
     def _start(self, prepared: PreparedPlan) -> _Running:
@@ -280,7 +282,7 @@ class Execution:
             labels=prepared.labels,
             sendings=plan_builder.sendings(prepared.inventory),
             made=prepared.made,
-            power=_host_power(prepared.inventory),
+            power=find_host_power(prepared.inventory),
         )
         # A host that was left off with open locks is compared with the state in which it was left.
         held_off = state.job.held_off if state.job is not None and state.unlocked else ()
@@ -298,7 +300,7 @@ class Execution:
 
         def observed(inventory: Inventory, verdict: Verdict) -> None:
             one.last = (inventory, verdict)
-            one.power = _host_power(inventory)
+            one.power = find_host_power(inventory)
 
         def power_changed(system: Ref, power: PowerState) -> None:
             if system.bmc == HOST:
@@ -340,10 +342,10 @@ class Execution:
         """Store what the job has proven, and make the result of its target."""
         verdict = one.job.verdict
         inventory = None if one.last is None else one.last[0]
-        unmet = () if verdict is None else plan_builder.relevant(one.verb, verdict, one.devices, one.slots)
+        unmet = () if verdict is None else target_verdict.relevant(one.verb, verdict, one.devices, one.slots)
         good = isinstance(outcome, Done) and not unmet
         if one.verb is not Verb.UNLOCK:
-            locked = _locked_again(one.job, good=good)
+            locked = find_locked_again(one.job, good=good)
             one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
         whole = good and one.verb is Verb.APPLY and one.devices is None
         one.state = one.state.after(one.job, inventory, datetime.now(UTC), met=good, whole=whole)
@@ -355,16 +357,16 @@ class Execution:
         self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # A card of which no rule demands anything was not written, and is still quarantined.
-            marked = plan_builder.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
-            unmet = tuple(f for f in plan_builder.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
+            marked = target_verdict.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
+            unmet = tuple(f for f in target_verdict.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
         said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
-        code, word, error = _judged(one.job, outcome, unmet, said)
+        code, word, error = judge_job(one.job, outcome, unmet, said)
         if error is not None:
             failed(one.entry.name, error)
-        spoilt = () if inventory is None else plan_builder.quarantined(one.state, inventory)
+        spoilt = () if inventory is None else target_verdict.quarantined(one.state, inventory)
         if verdict is not None:
             warn_of_waivers(one.entry, verdict)
-        _tell_of_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
+        note_host_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
         document = {
             'target': one.entry.name,
             'verb': one.verb.value,
@@ -402,45 +404,19 @@ def _places(target: Target) -> dict[str, str]:
     }
 
 
-def _host_power(inventory: Inventory) -> PowerState | None:
-    """The power state of the host; of several hosts it is off if one of them is off."""
-    powers = [facts.power for facts in inventory.hosts]
-    return PowerState.OFF if PowerState.OFF in powers else next(iter(powers), None)
-
-
-def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spoilt: Sequence[str], *, good: bool) -> None:
-    """Note that the host is off and stays off: a command powers on only a host that it has powered off itself.
-
-    :param spoilt: labels of the quarantined cards.
-    """
-    if power is not PowerState.OFF:
-        return
-    if spoilt:
-        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {plan_builder.MENDING}'
-    elif verb is Verb.UNLOCK and not good:
-        what = 'is off and stays off, for some of its locks may be open: lock --execute closes them all, then switch it on'
-    elif verb is Verb.UNLOCK:
-        what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
-    elif good:
-        what = 'is off, as it was found: it is left so; switch it on when it is to run'
-    else:
-        what = 'is off and stays off: see to what failed and give the same command again, then switch it on'
-    text.note(f'{entry.name}: the host {what}')
-
-
 _UNDER_WAY = frozenset({ItemState.SENT, ItemState.RUNNING})
 """States of a write that may not have ended."""
 
 
 def _interrupted(one: _Running) -> str:
     """What an interruption leaves, and what to do. A host that is off, or may be off, is mentioned."""
-    left, until = plan_builder.unfinished(one.job), ''
+    left, until = target_verdict.unfinished(one.job), ''
     if any(i.state in _UNDER_WAY and isinstance(i.action, Flash | Program) for i in one.job.items):
         left += '; the BMC may go on writing what it was sent'
     if one.job.writing:
         left += f': locks may be open{_host_is(one.power)}'
         until = '' if one.power is PowerState.ON else '; leave the host off until that has ended'
-    return f'interrupted. {left}; {plan_builder.goes_on(one.job, one.entry.name)}{until}'
+    return f'interrupted. {left}; {target_verdict.goes_on(one.job, one.entry.name)}{until}'
 
 
 def _host_is(power: PowerState | None) -> str:
@@ -457,64 +433,8 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
     left = (
         'its end is not stored'
         if one.job.ended
-        else f'{plan_builder.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
+        else f'{target_verdict.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
     )
     first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
-    hint = f'{first}, then {plan_builder.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
+    hint = f'{first}, then {target_verdict.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
     return WriteFailed([exc.message, left], hint=hint)
-
-
-def _locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
-    """The devices whose locks a job has engaged and proven, also if other findings are not met."""
-    if good:
-        return frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Engage))
-    if job.verdict is None or not job.verdict.findings:
-        return frozenset()
-    engaged = [(i.action.accelerator, i.state) for i in job.items if isinstance(i.action, Engage)]
-    left = {device for device, state in engaged if state is not ItemState.DONE}
-    open_ones = {f.accelerator for f in execution.unprotected(job.verdict)}
-    return frozenset(device for device, _ in engaged) - left - open_ones
-
-
-_WRITES = (Release, Flash, Program, Reset, Engage)
-
-
-def _is_hold(action: Action) -> bool:
-    return isinstance(action, Reset) and action.purpose is ResetPurpose.HOLD
-
-
-def _touched_cards(job: Job) -> bool:
-    """Whether the job has, or may have, released a lock or sent an image; engaging locks alone does not count."""
-    return any(i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program) for i in job.items)
-
-
-def _judged(
-    job: Job, outcome: Outcome, unmet: tuple[Finding, ...], said: tuple[str, ...] = ()
-) -> tuple[Exit, str, AccError | None]:
-    """Exit code, outcome and error of a job that has ended.
-
-    A host that did not power off, so that no lock was released and no image sent, is a refusal; the reasons say whether it was
-    told to power off. The locks are engaged all the same: the host may still power off, and is powered on again then.
-
-    :param said: messages of BMCs about lock settings that they accepted and that the locks do not show.
-    """
-    open_points = (*map(findings.sentence, unmet), *said)
-    if isinstance(outcome, Done):
-        if open_points:
-            return Exit.NOT_MET, 'not-met', NotMet(open_points)
-        return Exit.HOLDS, 'done', None
-    reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
-    went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
-    wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
-    reached = [i for i in went_wrong if wrote or not i.untouched or _is_hold(i.action)]
-    failed_writes = [i for i in reached if isinstance(i.action, _WRITES)]
-    if not _touched_cards(job) and any(_is_hold(i.action) and i.untouched for i in went_wrong):
-        # A host that was never told to power off need not be powered on: that failed reset does not count.
-        failed_writes = [i for i in failed_writes if not isinstance(i.action, Reset)]
-    if any(_touched_cards(job) or not _is_hold(i.action) for i in failed_writes):
-        return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
-    if went_wrong:
-        return Exit.REFUSED, 'refused', Refused(reasons)
-    if open_points:
-        return Exit.NOT_MET, 'not-met', NotMet(reasons)
-    return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)

@@ -2,47 +2,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the plan of a verb for a target, and the verdict on a target, from one inventory each. Writes nothing to a BMC."""
 
-import argparse
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from baremetal_acc import execution
-from baremetal_acc.cli.bmcs import TargetEntry
-from baremetal_acc.cli.output import text
+from baremetal_acc.cli.device_selection import requested_devices
+from baremetal_acc.cli.plan_request import PARTS, PlanRequest, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState
-from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnsupported, ImageError, Refused, UsageError
-from baremetal_acc.execution import Target, Tools, custody_feed, lifecycle
+from baremetal_acc.cli.target_entry import TargetEntry
+from baremetal_acc.cli.target_verdict import custody_of, judge, labels, relevant
+from baremetal_acc.errors import BmcBusy, BmcError, BmcUnsupported, ImageError, UsageError
+from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.execution.observation import Bmcs
-from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release
 from baremetal_acc.model.custody import Custody
-from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, UploadWay
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.note import FoundOpen, Note, NothingToDo, QuarantinedSince, WaitsForUpdate
 from baremetal_acc.model.plan import Plan
-from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.refusal import ImageUnusable, Refusal
-from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, Subject, SubjectKind
+from baremetal_acc.model.subject import JOB, QUARANTINE, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.model.verdict import Finding, Met, Verdict
-from baremetal_acc.planning import (
-    custody,
-    custody_rules,
-    interference,
-    quarantine,
-    relevance,
-    remediation,
-    waivers,
-    watch,
-)
+from baremetal_acc.model.verdict import Finding, Verdict
+from baremetal_acc.planning import custody_rules, interference, quarantine, remediation, waivers, watch
 from baremetal_acc.planning.plan import Part
 from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Measure, Rule
@@ -55,55 +43,6 @@ Sendings = Mapping[BmcName, Sending]
 
 COMMAND_LINE_RULE = 'command line'
 """Name of the rule that is made of ``program --slot``."""
-
-
-MENDING = 'apply --execute writes it anew; where only a slot of it was spoilt, so does program --execute'
-"""The commands that end a quarantine, for messages."""
-
-
-class Verb(StrEnum):
-    """A verb that writes to BMCs. Its name is stored in the job, so that a later run knows the aim of the job."""
-
-    APPLY = 'apply'
-    PROGRAM = 'program'
-    LOCK = 'lock'
-    UNLOCK = 'unlock'
-
-
-PARTS = {
-    Verb.APPLY: frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}),
-    Verb.PROGRAM: frozenset({Part.FUNCTIONS}),
-    Verb.LOCK: frozenset({Part.LOCK}),
-    Verb.UNLOCK: frozenset({Part.UNLOCK}),
-}
-"""What each verb may change. Publishing is added where placement is configured."""
-
-_CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
-    Verb.APPLY: None,
-    Verb.PROGRAM: relevance.FUNCTIONS,
-    Verb.LOCK: relevance.LOCKING,
-    Verb.UNLOCK: frozenset(),
-}
-"""The kinds of findings that make each verb fail; None for all kinds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """A verb with its options, as the operator gave them.
-
-    :ivar devices: names of devices (id, UUID, serial number, label, URI); empty for all.
-    :ivar functions: pairs of a pattern over SlotIds and a function, for ``program``.
-    :ivar hold: power the host off first; None: only where a tenant has the machine.
-    :ivar new_lifecycle: a new lifecycle begins, so locks that were proven earlier do not count.
-    :ivar forget_vanished: cards that are not there now are no longer expected.
-    """
-
-    verb: Verb
-    devices: tuple[str, ...] = ()
-    functions: tuple[tuple[str, str], ...] = ()
-    hold: bool | None = None
-    new_lifecycle: bool = False
-    forget_vanished: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +73,6 @@ class PreparedPlan:
         return labels(self.inventory)
 
 
-def labels(inventory: Inventory) -> dict[AcceleratorId, str]:
-    """Labels of the devices of an inventory, by id."""
-    return {a.id: a.label for a in inventory.accelerators}
-
-
 def look(
     using: Session, entry: TargetEntry, tools: Tools, state: TargetState, request: PlanRequest, target: Target | None = None
 ) -> PreparedPlan:
@@ -164,7 +98,7 @@ def look(
     if request.forget_vanished:
         left = quarantine.still_there(state.quarantined, inventory)
         state = replace(state.without_shown(), quarantined=left, anew=state.anew & {a.id for a in inventory.accelerators})
-    devices = _devices(inventory, request)
+    devices = requested_devices(inventory, request)
     if request.verb is Verb.PROGRAM:
         devices = _with_slots(inventory, devices, request.functions)
         _functions_exist(tools, request.functions)
@@ -266,140 +200,6 @@ def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
             image_server.check(address.images)
 
 
-def judge(
-    inventory: Inventory,
-    chains: Custody,
-    target: Target,
-    tools: Tools,
-    state: TargetState,
-    *,
-    measured: bool = True,
-) -> Verdict:
-    """Compare an inventory with the baseline and with the stored state, explicit unlocks and quarantines included.
-
-    :param chains: the custody of the cards after that inventory.
-    """
-    found = execution.compare(inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured)
-    found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
-    return marked(found, inventory, state)
-
-
-def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState) -> Custody:
-    """The custody of the target's cards after an inventory. Only a job stores it: the next inventory finds the same again."""
-    by = datetime.now(UTC)
-    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=state.lifecycle, by=by)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedTarget:
-    """The inventory of a target, SPDM measurements included, and the verdict on it.
-
-    :ivar tools: with the devices that were there when the baseline was met last.
-    :ivar state: the stored state of the target.
-    :ivar custody: the custody of its cards after this inventory.
-    """
-
-    target: Target
-    tools: Tools
-    state: TargetState
-    inventory: Inventory
-    verdict: Verdict
-    custody: Custody
-
-
-def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> JudgedTarget:
-    """Read the inventory of a target, and compare it with the baseline.
-
-    :param target: the target, or the error that its passwords or files gave.
-    :raises AccError: that error, or the target could not be read.
-    """
-    if isinstance(target, AccError):
-        raise target
-    state = using.store.read(entry.name)
-    tools = state.tools(tools)
-    inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
-    kept = custody_of(inventory, target, tools, state)
-    verdict = judge(inventory, kept, target, tools, state)
-    opened = lifecycle.stood_open(state.engagements, state.lifecycle, inventory)
-    if custody.breaks(state.custody, kept) or not opened <= state.anew:
-        _keep_breaks(using, entry, kept, opened)
-    state = replace(state, anew=state.anew | opened)
-    return JudgedTarget(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
-
-
-def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozenset[AcceleratorId]) -> None:
-    """Store that a chain of custody was found broken, and which locks were found open.
-
-    The next reading might not show it: somebody may have closed the locks by then. Nothing is stored while another process
-    works on the target, or while a job is unfinished: that process, or that job, reads the target itself.
-    """
-    try:
-        with using.store.alone(entry.name):
-            state = using.store.read(entry.name)
-            if state.unfinished is None:
-                kept = kept if custody.breaks(state.custody, kept) else state.custody
-                using.store.write(replace(state.with_custody(kept), anew=state.anew | anew))
-    except Refused as exc:
-        text.note(f'{entry.name}: what was read of its custody is not kept: {exc}')
-
-
-def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
-    """The verdict with a further unmet finding for each device that was unlocked on purpose and not locked again, that is
-    quarantined, or that an unfinished job works on.
-    """
-    names = labels(inventory)
-    marks = tuple(
-        Finding(
-            accelerator=mark.accelerator,
-            label=names.get(mark.accelerator, mark.accelerator),
-            subject=RELOCK,
-            fact=FindingText(
-                expected='locked again after the unlock', found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z'
-            ),
-            met=Met.NO,
-            rule='default',
-        )
-        for mark in state.unlocked
-    )
-    quarantines = tuple(
-        Finding(
-            accelerator=device,
-            label=names.get(device, device),
-            subject=QUARANTINE,
-            fact=FindingText(
-                expected='none',
-                found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
-            ),
-            met=Met.NO,
-            rule='default',
-        )
-        for mark in state.quarantined
-        for device in sorted(quarantine.suspects([mark], inventory))
-    )
-    job = state.unfinished
-    under_way = (
-        ()
-        if job is None
-        else tuple(
-            Finding(
-                accelerator=device,
-                label=verdict.target if device is None else names.get(device, device),
-                subject=JOB,
-                fact=FindingText(expected='none that has not ended', found=f'{unfinished(job)}; {goes_on(job)}'),
-                met=Met.NO,
-                rule='default',
-            )
-            for device in sorted(job.devices) or (None,)
-        )
-    )
-    return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
-
-
-def _mending(mark: Quarantine) -> str:
-    """The commands that can write the quarantined component again."""
-    return 'apply --execute' if mark.firmware else 'apply or program --execute'
-
-
 def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> Iterator[Note]:
     """Notes on quarantined devices, which nobody may use, and on whether the plan ends the quarantine by writing them."""
     names = labels(inventory)
@@ -437,39 +237,6 @@ def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
     return replace(state, quarantined=marks, job=replace(state.job, held_off=()))
 
 
-def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:
-    """Labels of the quarantined devices of an inventory."""
-    names = labels(inventory)
-    return tuple(names[device] for device in sorted(quarantine.suspects(state.quarantined, inventory).intersection(names)))
-
-
-def unfinished(job: Job) -> str:
-    """What an interrupted job was doing, for people."""
-    return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({execution.doing(job)})'
-
-
-def goes_on(job: Job, target: str | None = None) -> str:
-    """The command that ends an interrupted job, as a clause. An interrupted unlock is not completed: ``lock`` closes its locks.
-
-    :param target: the present name of the target, where it may have changed.
-    """
-    how = f'--execute --target {target or job.target}'
-    return f'lock {how} closes what it has opened' if job.step == Verb.UNLOCK else f'apply {how} goes on with it'
-
-
-def relevant(
-    verb: Verb, verdict: Verdict, devices: frozenset[AcceleratorId] | None, slots: Iterable[str] = ()
-) -> tuple[Finding, ...]:
-    """The unmet findings that concern a verb.
-
-    :param devices: the devices that are meant, None for all.
-    :param slots: patterns over SlotIds, for ``program``.
-    """
-    # The finding of an unfinished job concerns no verb: such a job is resumed.
-    unmet = (f for f in verdict.unmet if f.subject != JOB)
-    return relevance.relevant(unmet, _CONCERNS[verb], devices, slots)
-
-
 def programming(
     baseline: Baseline, devices: frozenset[AcceleratorId] | None, functions: tuple[tuple[str, str], ...]
 ) -> Baseline:
@@ -491,44 +258,6 @@ def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | N
             tuple(slot for slot, _ in pairs),
         )
     return tools, None if job.demands_met else touched, ()
-
-
-def add_device_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--device``."""
-    parser.add_argument(
-        '--device',
-        action='append',
-        default=[],
-        metavar='ID',
-        help='only this device: its id, UUID or serial number, or its name as plan prints it; can be repeated',
-    )
-
-
-def _devices(inventory: Inventory, request: PlanRequest) -> frozenset[AcceleratorId] | None:
-    return devices_named(inventory, request.devices) if request.devices else None
-
-
-def devices_named(inventory: Inventory, names: tuple[str, ...]) -> frozenset[AcceleratorId]:
-    """The devices that ``--device`` names; all devices where it is not given.
-
-    :raises UsageError: a name fits no device, or several.
-    """
-    if not names:
-        return frozenset(a.id for a in inventory.accelerators)
-    found = set()
-    for wanted in names:
-        matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
-        if len(matching) != 1:
-            what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'
-            hint = f'it has {", ".join(a.label for a in inventory.accelerators)}; inventory -f json prints their ids'
-            raise UsageError(argument='--device', what=what, hint=hint)
-        found.update(matching)
-    return frozenset(found)
-
-
-def _names(accelerator: Accelerator) -> set[str]:
-    texts = (accelerator.id, accelerator.uuid, accelerator.serial, accelerator.label, accelerator.primary.uri)
-    return {text.casefold() for text in texts if text}
 
 
 def _with_slots(

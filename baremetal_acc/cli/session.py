@@ -18,10 +18,10 @@ from baremetal_acc import bootstrap
 from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
 from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.bmc.ipmi.endpoint import SUITES
-from baremetal_acc.cli import bmcs
-from baremetal_acc.cli.bmcs import BmcEntry, Secret, TargetEntry, TargetSource
+from baremetal_acc.cli import bmc_passwords, bmcs, target_fields
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.state import TargetStore, folder
+from baremetal_acc.cli.target_entry import BmcEntry, Secret, TargetEntry, TargetSource
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import AccError, DocumentError, UsageError
@@ -105,7 +105,7 @@ class Session:
     environ: Mapping[str, str]
     prompt: Callable[[str], str] | None
     entries: tuple[TargetEntry, ...]
-    password_of: Callable[[Path], str] = bmcs.read_password
+    password_of: Callable[[Path], str] = bmc_passwords.read_password
 
     def target(self, entry: TargetEntry, concurrency: int | None = None) -> Target:
         """A target with its passwords.
@@ -116,7 +116,7 @@ class Session:
         settings = self.settings if concurrency is None else replace(self.settings, bmc_concurrency=concurrency)
         facts = entry.facts(settings.default_exposure)
         bmcs.check_trust(entry)
-        found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)
+        found = bmc_passwords.resolve(entry, self.environ, self.prompt, self.password_of)
         return Target(name=entry.name, node=facts, bmcs=tuple(bootstrap.tuned(address, settings) for address in found))
 
     def attempt(self, entry: TargetEntry, concurrency: int | None = None) -> Target | AccError:
@@ -165,7 +165,7 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
         environ=environ,
         prompt=text.ask if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
         entries=(_single(arguments, environ),) if arguments.address else _listed(arguments, environ, writes=writes),
-        password_of=functools.cache(bmcs.read_password),
+        password_of=functools.cache(bmc_passwords.read_password),
     )
 
 
@@ -257,7 +257,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
             )
     parts = urlsplit(arguments.address)
     name = names[0] if names else '-'.join(filter(None, (parts.hostname, parts.port and str(parts.port)))).replace(':', '.')
-    if not bmcs.NAME.fullmatch(name):
+    if not target_fields.NAME.fullmatch(name):
         raise UsageError(argument='--target', what=f'{name!r} is no name: letters, digits, dot, dash and underline')
     if arguments.password_file:
         secret = Secret(source=TargetSource.FILE, text=str(Path(arguments.password_file).absolute()))

@@ -8,15 +8,16 @@ import sys
 from dataclasses import replace
 from typing import ClassVar
 
-from baremetal_acc.cli import exits, plan_builder, session
-from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli import device_selection, exits, plan_builder, session, target_verdict
 from baremetal_acc.cli.execution import Execution, Placements, any_unfinished
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import Report, ReportCommand, each
 from baremetal_acc.cli.output.results import COLUMNS, CommandResult, done, failure, planned, rows_of, warn_of_unlock
-from baremetal_acc.cli.plan_builder import PlanRequest, PreparedPlan, Verb
+from baremetal_acc.cli.plan_builder import PreparedPlan
+from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.execution import Tools
 from baremetal_acc.images.refused import CatalogueRefused
@@ -32,7 +33,7 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets, devices and execution."""
         session.add_arguments(parser, writes=self.WRITES)
-        plan_builder.add_device_argument(parser)
+        device_selection.add_device_argument(parser)
         # A plan has long lines: on a terminal its table is as wide as the terminal.
         parser.set_defaults(fit_width=sys.stdout.isatty() or parser.get_default('fit_width'))
         how = parser.add_argument_group('execution')
@@ -113,7 +114,9 @@ def dry_run(using: Session, tools: Tools, request: PlanRequest, placements: Plac
             raise target
         state = using.store.read(entry.name)
         if state.unfinished is not None:
-            text.warn(f'{entry.name}: {plan_builder.unfinished(state.unfinished)}; {plan_builder.goes_on(state.unfinished)}')
+            text.warn(
+                f'{entry.name}: {target_verdict.unfinished(state.unfinished)}; {target_verdict.goes_on(state.unfinished)}'
+            )
         prepared = plan_builder.look(using, entry, replace(tools, placement=placements.of(entry)), state, request, target)
         if request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)

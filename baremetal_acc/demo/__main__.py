@@ -18,7 +18,8 @@ import requests
 from baremetal_acc.demo import documents
 from baremetal_acc.demo.api import DemoIronic, DemoMachine, Placement, ServiceRefused, StateNotReached
 from baremetal_acc.demo.screen import ClaimFailed, Screen
-from baremetal_acc.demo.services import ServiceFailed, Services, interrupt_on_signals
+from baremetal_acc.demo.service_process import ServiceFailed, interrupt_on_signals
+from baremetal_acc.demo.services import Services
 from baremetal_acc.demo.story import Story
 from baremetal_acc.errors import UsageError
 

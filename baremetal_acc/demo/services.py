@@ -32,129 +32,42 @@ file comes last on Ironic's command line and overrides what is written here. Pla
 """
 
 import argparse
-import base64
-import contextlib
 import dataclasses
 import http.client
 import json
 import os
-import random
-import re
-import secrets
 import select
 import shutil
-import signal
-import socket
 import stat
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.demo.service_files import (
+    IRONIC_CONF,
+    IRONIC_PLACEMENT_CONF,
+    PLACEMENT_CONF,
+    choose_ports,
+    open_private,
+    write_certificate_key,
+    write_private,
+)
+from baremetal_acc.demo.service_process import (
+    ServiceFailed,
+    ServiceProcess,
+    delay_signals,
+    interrupt_on_signals,
+    stop_process,
+    wait_for_answer,
+    wait_for_end,
+)
+from baremetal_acc.errors import UsageError
 
 HARDWARE_TYPE = 'redfish-acc'
-
-START_SECONDS = 180.0
-"""The longest time until a service answers after its start. Measured 3 s on an idle machine; a busy CI machine took 40 s."""
-
-STOP_SECONDS = 60.0
-"""The longest time for a service to stop before it is killed. Ironic waits for running steps: 32 s and 63 s were measured."""
-
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-PORTS = range(20000, 32000)
-"""Below Linux's ephemeral ports (32768-60999): no outgoing connection takes one before the service listens on it."""
-
-PLACEMENT_CONF = """\
-[DEFAULT]
-log_options = false
-[api]
-auth_strategy = noauth2
-[placement_database]
-connection = sqlite:///{state}/placement.sqlite
-sqlite_synchronous = false
-sync_on_startup = true
-"""
-
-IRONIC_CONF = """\
-[DEFAULT]
-auth_strategy = noauth
-rpc_transport = none
-host = conductor
-my_ip = 127.0.0.1
-state_path = {state}
-tempdir = {state}/tmp
-log_file = {state}/ironic.log
-enabled_hardware_types = redfish-acc,redfish
-enabled_bios_interfaces = no-bios,redfish
-enabled_boot_interfaces = fake,redfish-virtual-media
-enabled_console_interfaces = no-console
-enabled_deploy_interfaces = noop,direct
-enabled_firmware_interfaces = redfish-acc,redfish
-enabled_inspect_interfaces = redfish-acc,redfish,no-inspect
-enabled_management_interfaces = redfish,noop
-enabled_network_interfaces = noop
-enabled_power_interfaces = redfish-acc,redfish
-enabled_raid_interfaces = no-raid,agent
-enabled_rescue_interfaces = no-rescue
-enabled_storage_interfaces = noop
-enabled_vendor_interfaces = no-vendor,redfish
-default_network_interface = noop
-[api]
-host_ip = 127.0.0.1
-port = {port}
-middleware = baremetal-acc-policy
-[baremetal_acc]
-certificate_key = {state}/certificate.pem
-certificate_folder = {state}/certificates
-[conductor]
-# Fewer than 28 and the worker dies and is forked again for ever (ironic/conductor/base_manager.py).
-workers_pool_size = 40
-heartbeat_interval = 2
-check_provision_state_interval = 3
-sync_power_state_interval = 30
-[database]
-connection = sqlite:///{state}/ironic.sqlite
-[dhcp]
-dhcp_provider = none
-[deploy]
-http_root = {state}/http
-[oslo_concurrency]
-lock_path = {state}/lock
-[sensor_data]
-send_sensor_data = false
-"""
-
-IRONIC_PLACEMENT_CONF = """\
-[placement]
-auth_type = admin_token
-endpoint = {placement}
-token = admin
-endpoint_override = {placement}
-"""
-
-
-_ED25519 = bytes.fromhex('302e020100300506032b657004220420')
-"""OneAsymmetricKey of version 0 with algorithm 1.3.101.112, up to the key itself. Source: RFC 8410, section 10.3."""
-
-
-class ServiceFailed(AccError):
-    """A service did not start, or ended by itself.
-
-    :ivar service: its name.
-    :ivar tail: the last lines of its log.
-    """
-
-    def __init__(self, *, service: str, what: str, log: Path) -> None:
-        self.service = service
-        self.tail = _tail(log)
-        super().__init__(f'{service}: {what}', hint=f'the whole log is {log}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,19 +83,6 @@ class Addresses:
     ironic_conf: str | None
     logs: Mapping[str, str]
     pids: Mapping[str, int]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Process:
-    """One service process: the leader of its own session, so that all its children are found by the process group.
-
-    :ivar log_start: size of the log when the process was started.
-    """
-
-    name: str
-    popen: subprocess.Popen[bytes]
-    log: Path
-    log_start: int
 
 
 class Services:
@@ -218,7 +118,7 @@ class Services:
         self._ironic_conf_extra = tuple(path.absolute() for path in ironic_conf_extra)
         self._ironic_token = ironic_token
         self._env = _environment(env or {})
-        self._processes: list[_Process] = []
+        self._processes: list[ServiceProcess] = []
         self._ports: dict[str, int] = {}
         self._addresses: Addresses | None = None
 
@@ -249,9 +149,9 @@ class Services:
 
         A signal that would end this program meanwhile is handled afterwards.
         """
-        with _signals_later():
+        with delay_signals():
             for process in reversed(self._processes):
-                _stop(process)
+                stop_process(process)
             self._processes.clear()
             self._addresses = None
 
@@ -303,7 +203,7 @@ class Services:
                 (self._state / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as exc:
             raise UsageError(argument='--state', what=f'{self._state} cannot be used: {exc.strerror}') from exc
-        self._ports = _choose_ports(self._state / 'ports.json', ('ironic', 'placement'))
+        self._ports = choose_ports(self._state / 'ports.json', ('ironic', 'placement'))
 
     def _start_emulator(self, product: str) -> str:
         ready = self._state / 'emulator.json'
@@ -314,11 +214,11 @@ class Services:
             [sys.executable, '-m', 'baremetal_acc.emulator', product, *files, *self._emulator_arguments],
             log=self._state / 'emulator.log',
         )
-        _wait(process, ready.exists, f'{ready} is not written')
+        wait_for_answer(process, ready.exists, f'{ready} is not written')
         return str(ready)
 
     def _start_placement(self, url: str) -> None:
-        _write_private(self._state / 'placement' / 'placement.conf', PLACEMENT_CONF.format(state=self._state))
+        write_private(self._state / 'placement' / 'placement.conf', PLACEMENT_CONF.format(state=self._state))
         process = self._run(
             'placement',
             # SQLite means one thread: with more, placement answers 500 "database is locked".
@@ -331,14 +231,14 @@ class Services:
             log=self._state / 'placement.log',
             env={'OS_PLACEMENT_CONFIG_DIR': str(self._state / 'placement')},
         )
-        _wait(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
+        wait_for_answer(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
 
-    def _start_schema(self, conf: Path, placement: str | None) -> _Process | None:
+    def _start_schema(self, conf: Path, placement: str | None) -> ServiceProcess | None:
         """Write Ironic's configuration and begin to create its database, while other services start; None if it exists."""
         text = IRONIC_CONF.format(state=self._state, port=self._ports['ironic'])
         if placement is not None:
             text += IRONIC_PLACEMENT_CONF.format(placement=placement)
-        _write_private(conf, text)
+        write_private(conf, text)
         write_certificate_key(self._state)
         if (self._state / 'ironic.sqlite').exists():
             return None
@@ -346,21 +246,21 @@ class Services:
         command = [_program('ironic-dbsync'), *self._ironic_files(conf), 'create_schema']
         return self._run('ironic-dbsync', command, log=self._state / 'ironic.log')
 
-    def _start_ironic(self, conf: Path, schema: _Process | None) -> str:
+    def _start_ironic(self, conf: Path, schema: ServiceProcess | None) -> str:
         if schema is not None:
-            _wait_for_end(schema)
+            wait_for_end(schema)
             self._processes.remove(schema)
         process = self._run('ironic', [_program('ironic'), *self._ironic_files(conf)], log=self._state / 'ironic.log')
         url = f'http://127.0.0.1:{self._ports["ironic"]}'
-        _wait(process, lambda: _has_driver(url, self._ironic_token), f'GET /v1/drivers does not list {HARDWARE_TYPE}')
+        wait_for_answer(process, lambda: _has_driver(url, self._ironic_token), f'GET /v1/drivers does not list {HARDWARE_TYPE}')
         return url
 
     def _ironic_files(self, conf: Path) -> list[str]:
         return [f'--config-file={path}' for path in (conf, *self._ironic_conf_extra)]
 
-    def _run(self, name: str, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> _Process:
+    def _run(self, name: str, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> ServiceProcess:
         """Start a process, and register it in the same step, so that :meth:`stop` always stops it."""
-        with _signals_later(), open(log, 'ab', opener=_private) as output:
+        with delay_signals(), open(log, 'ab', opener=open_private) as output:
             log_start = output.tell()
             popen = subprocess.Popen(
                 command,
@@ -372,26 +272,9 @@ class Services:
                 start_new_session=True,
                 umask=0o077,
             )
-            process = _Process(name=name, popen=popen, log=log, log_start=log_start)
+            process = ServiceProcess(name=name, popen=popen, log=log, log_start=log_start)
             self._processes.append(process)
         return process
-
-
-@contextlib.contextmanager
-def _signals_later() -> Iterator[None]:
-    """Within this context, delay the signals that end this program, so that no started process is left running."""
-    if threading.current_thread() is not threading.main_thread():  # signals never arrive elsewhere
-        yield
-        return
-    held: list[int] = []
-    handlers = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in ENDING_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    for caught in held:
-        signal.raise_signal(caught)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -410,52 +293,6 @@ def _program(name: str) -> str:
     if found is None:
         raise UsageError(argument=name, what='is not installed', hint="pip install 'baremetal-acc[demo]'")
     return found
-
-
-def _choose_ports(remembered: Path, names: Sequence[str]) -> dict[str, int]:
-    """A port for each name: that of an earlier run in the same state directory if it is free, else a random one."""
-    earlier = json.loads(remembered.read_text()) if remembered.exists() else {}
-    ports: dict[str, int] = {}
-    for name in names:
-        candidates = [earlier[name]] if name in earlier else []
-        candidates += random.sample(PORTS, 100)
-        ports[name] = next(port for port in candidates if port not in ports.values() and _is_free(port))
-    _write_private(remembered, json.dumps(ports))
-    return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # else our own last connections hold it for a minute
-        try:
-            probe.bind(('127.0.0.1', port))
-        except OSError:
-            return False
-    return True
-
-
-def _private(path: str, flags: int) -> int:
-    """An opener of files that only their owner can read."""
-    return os.open(path, flags, 0o600)
-
-
-def write_certificate_key(state: Path) -> Path:
-    """Write a private key for signing hand-over certificates; the key of an earlier start stays.
-
-    An Ed25519 key in PEM is 32 random bytes after 16 constant ones (RFC 8410, section 7). It is made without ``openssl``, which
-    an operator would use, so that ``openssl`` need not be installed.
-    """
-    path = state / 'certificate.pem'
-    if not path.exists():
-        lines = base64.b64encode(_ED25519 + secrets.token_bytes(32)).decode()
-        _write_private(path, f'-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n')
-    return path
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    with open(path, 'w', opener=_private) as file:
-        file.write(text)
 
 
 def _get(url: str, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
@@ -481,65 +318,6 @@ def _has_driver(url: str, token: str | None) -> bool:
     return any(driver['name'] == HARDWARE_TYPE and driver['hosts'] for driver in json.loads(body)['drivers'])
 
 
-def _ticks(seconds: float) -> Iterator[None]:
-    """Yield every tenth of a second until the time is over."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield
-        time.sleep(0.1)
-
-
-def _wait(process: _Process, answers: Callable[[], bool], otherwise: str) -> None:
-    for _ in _ticks(START_SECONDS):
-        code = process.popen.poll()
-        if code is not None:
-            raise ServiceFailed(service=process.name, what=f'ended at its start with exit code {code}', log=process.log)
-        if answers():
-            return
-        if _worker_died(process):
-            raise ServiceFailed(service=process.name, what='its worker died at its start', log=process.log)
-    raise ServiceFailed(service=process.name, what=f'{otherwise} after {START_SECONDS:.0f} s', log=process.log)
-
-
-def _worker_died(process: _Process) -> bool:
-    """Whether the log says that Ironic's worker died. Its master forks workers again for ever, so waiting would not help."""
-    with process.log.open('rb') as file:
-        file.seek(process.log_start)
-        return re.search(rb'Child \d+ exited with status [1-9]', file.read()) is not None
-
-
-def _wait_for_end(process: _Process) -> None:
-    for _ in _ticks(START_SECONDS):
-        code = process.popen.poll()
-        if code == 0:
-            return
-        if code is not None:
-            raise ServiceFailed(service=process.name, what=f'exit code {code}', log=process.log)
-    raise ServiceFailed(service=process.name, what=f'has not ended after {START_SECONDS:.0f} s', log=process.log)
-
-
-def _stop(process: _Process) -> None:
-    """Terminate the process, then kill what is left of its process group, such as children that outlived it."""
-    if process.popen.poll() is None:
-        process.popen.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.popen.wait(timeout=STOP_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.popen.pid, signal.SIGKILL)
-    process.popen.wait()
-
-
-def _tail(log: Path, lines: int = 40) -> str:
-    """The last lines of a log, at most 16 KiB."""
-    try:
-        with log.open('rb') as file:
-            file.seek(max(0, log.stat().st_size - 16384))
-            text = file.read().decode(errors='replace')
-    except OSError as exc:
-        return f'(no log: {exc.strerror})'
-    return '\n'.join(text.splitlines()[-lines:])
-
-
 def _serve(services: Services) -> None:
     """Check the services until standard input ends, if it is a pipe or a socket.
 
@@ -552,21 +330,6 @@ def _serve(services: Services) -> None:
         if readable and not os.read(readable[0], 4096):
             return
         services.check()
-
-
-def interrupt_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end this program as Ctrl-C does: by one KeyboardInterrupt, on which all services are stopped.
-
-    Later signals are ignored: stopping takes seconds, and a second Ctrl-C must not leave it half done.
-    """
-
-    def interrupt(_number: int, _frame: object) -> None:
-        for number in ENDING_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for number in ENDING_SIGNALS:
-        signal.signal(number, interrupt)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -7,17 +7,16 @@ that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed
 """
 
 import json
-import subprocess
-import sys
-import time
 import uuid
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from baremetal_acc.demo import documents
 from baremetal_acc.demo.api import DemoIronic, DemoMachine, Json, Placement, ServiceRefused, StateNotReached
-from baremetal_acc.demo.screen import ClaimFailed, Screen
+from baremetal_acc.demo.certificate_check import check_certificate
+from baremetal_acc.demo.flash_watch import FlashWatch
+from baremetal_acc.demo.node import DPU, FPGA, GPUS, HOST_DEVICE, LIAR, DemoNode
+from baremetal_acc.demo.request_log import RequestOrder, body_value, is_upload, request_line
+from baremetal_acc.demo.screen import Screen
 
 NODE_CLASS = 'baremetal.gold'
 PLACEMENT_CLASS = 'CUSTOM_BAREMETAL_GOLD'
@@ -28,323 +27,11 @@ FUNCTION_CLASS = 'CUSTOM_ACC_FN_GZIP'
 PARALLEL = 4
 """Concurrent updates that the operator allows on the host's BMC (``acc_parallel_updates``); the default is one."""
 
-GPUS = ('GPU_0', 'GPU_1')
-LIAR = 'GPU_1'
-"""The card whose BMC will report a lock that it has not set."""
-
-FPGA = 'FPGA1'
-DPU = 'DPU'
-
-HOST_DEVICE = 'host-device'
-"""The one write path that the baseline wants blocked."""
-
 PATHS = {'pcie': HOST_DEVICE, 'rshim': HOST_DEVICE}
 """The write path to which each of the emulated machine's host interfaces belongs."""
 
 TENANT = 'tenant'
 """The project that leases the node."""
-
-CONTAINER = 'baremetal_acc'
-"""Key of our data in Ironic's inspection store and in ``driver_internal_info``."""
-
-
-def _name(function: Json | None) -> str:
-    """The function in a slot, for people."""
-    return 'empty' if function is None else f'{function["name"] or function["id"]} {function["version"]}'
-
-
-def _is_upload(entry: Json) -> bool:
-    body = entry['body']
-    return bool(entry['method'] == 'POST' and isinstance(body, dict) and 'Targets' in body)
-
-
-def _body(entry: Json, key: str = 'ResetType') -> Any:
-    body = entry['body']
-    return body.get(key) if isinstance(body, dict) else None
-
-
-def _line(entry: Json) -> str:
-    """One request to a BMC in one line."""
-    clock = entry['time'].split('T')[-1][:8]
-    if _is_upload(entry):
-        targets = ', '.join(target.rsplit('/', 1)[-1] for target in entry['body']['Targets'])
-        return f'{clock}  {entry["bmc"]:4}  image of {entry["received_bytes"]} bytes to {targets}: {entry["status"]}'
-    path = entry['path'].removeprefix('/redfish/v1/')
-    return f'{clock}  {entry["bmc"]:4}  {entry["method"]} {path} {json.dumps(entry["body"])}: {entry["status"]}'
-
-
-class FlashWatch:
-    """Watches the machine while a step runs: the progress of flashes, and whether a card was ever open.
-
-    :ivar most: the most flashes that ran at the same time.
-    :ivar open_while_on: the write paths that were open while the host was on.
-    """
-
-    def __init__(self, screen: Screen, machine: DemoMachine) -> None:
-        self._screen = screen
-        self._machine = machine
-        self._told: set[tuple[str, int]] = set()
-        self._power = ''
-        self.most = 0
-        self.open_while_on: list[str] = []
-
-    def look(self) -> None:
-        """Read the machine's state once; called between two polls of the node."""
-        truth = self._machine.truth()
-        host = truth['systems']['host']
-        if host['power'] != self._power:
-            self._screen.milestone(f'host: {host["power"]}')
-            self._power = host['power']
-        if host['power'] == 'On' and not host['booting']:
-            self.open_while_on += [f'{way["device"]} over {way["path"]}' for way in truth['ways'] if way['open']]
-        running = [
-            (target.split('/', 1)[1], task['percent'], key)
-            for bmc in truth['bmcs'].values()
-            for key, task in bmc['tasks'].items()
-            if task['state'] == 'Running'
-            for target in task['targets']
-        ]
-        self.most = max(self.most, len(running))
-        self._screen.progress([(name, percent) for name, percent, _ in running])
-        new = [(name, percent) for name, percent, _ in running if not self._has_told(name, percent)]
-        if new:
-            self._screen.milestone('writing ' + ', '.join(f'{name} {percent} %' for name, percent, _ in running))
-
-    def _has_told(self, name: str, percent: int) -> bool:
-        """Whether this stage of a flash was printed already: each flash is printed when it begins and when it is half done."""
-        mark = (name, percent // 50)
-        known = mark in self._told
-        self._told.add(mark)
-        return known
-
-
-class RequestOrder:
-    """Finds the positions of events in a log of requests."""
-
-    def __init__(self, entries: list[Json]) -> None:
-        self._entries = entries
-
-    def first(self, what: str, fits: Any) -> int:
-        """The position of the first entry that fits.
-
-        :raises ClaimFailed: no entry fits.
-        """
-        for position, entry in enumerate(self._entries):
-            if fits(entry):
-                return position
-        raise ClaimFailed(what, 'a request that does it', 'none in the log of the BMCs')
-
-
-class DemoNode:
-    """The demo's node: what Ironic says of it, what the machine truly is, and checks of both.
-
-    :ivar uuid: empty until the node is enrolled.
-    """
-
-    def __init__(self, screen: Screen, ironic: DemoIronic, machine: DemoMachine) -> None:
-        self._screen = screen
-        self._ironic = ironic
-        self._machine = machine
-        self._told = 0
-        self.uuid = ''
-
-    def accelerators(self) -> list[Json]:
-        """The accelerators in Ironic's inspection store."""
-        data = self._ironic.get(f'/v1/nodes/{self.uuid}/inventory')['plugin_data']
-        found: list[Json] = data[CONTAINER]['inventory']['accelerators']
-        return found
-
-    def listed_versions(self) -> dict[str, str]:
-        """The versions in Ironic's firmware list, by SoftwareInventory Id, for the components that the baseline names."""
-        rows = self._ironic.get(f'/v1/nodes/{self.uuid}/firmware')['firmware']
-        known = {row['component'].split(':', 1)[-1].split('@')[0]: row['current_version'] for row in rows}
-        return {name: known.get(name, 'absent') for name in self.new_versions()}
-
-    def show_cards(self, accelerators: Iterable[Json]) -> None:
-        """Print the cards with their slots, locks and firmware."""
-        rows = []
-        for card in accelerators:
-            firmware = ', '.join(f'{c["id"]} {c["version"]}' for c in card['firmware'] if self._is_named(str(c['id'])))
-            slots = ', '.join(f'{s["slot_id"]}: {_name(s["function"])}' for s in card['slots'])
-            states = sorted({reading['state'] for reading in card['locks']})
-            rows.append((card['kind'], card['model'] or '-', card['serial'] or '-', slots or '-', ', '.join(states), firmware))
-        self._screen.table(('kind', 'model', 'serial', 'slots', 'locks as read', 'firmware'), rows)
-
-    def _is_named(self, component: str) -> bool:
-        return component in self.new_versions()
-
-    def show_history(self) -> None:
-        """Print the entries of our steps in the node's history since the last call."""
-        rows = self._ironic.get(f'/v1/nodes/{self.uuid}/history?detail=True')['history']
-        told = [row for row in rows if row['event_type'] == 'accelerator'][self._told :]
-        self._told += len(told)
-        if told:
-            self._screen.say("Ironic, the node's history:")
-        for row in told:
-            self._screen.detail(row['event'])
-
-    def set_power(self, target: str, power: str) -> Json:
-        """Power the host on (or off) by Ironic, as a tenant does, and return the node."""
-        if self._machine.truth()['systems']['host']['power'] != power:
-            self._ironic.put(f'/v1/nodes/{self.uuid}/states/power', {'target': target})
-        for _ in range(80):
-            found: Json = self._ironic.wait(self.uuid, 'active')
-            if found['power_state'] == target:
-                return found
-            time.sleep(0.25)
-        raise ClaimFailed('the host can be switched', target, found['power_state'])
-
-    def switch_power(self, asking: DemoIronic, target: str, power: str, *, tries: int = 40) -> None:
-        """Change the power state of the host by Ironic, and wait until the machine itself has changed.
-
-        :raises ServiceRefused: Ironic refused each try.
-        :raises ClaimFailed: the power state has not changed in time.
-        """
-        asking.put(f'/v1/nodes/{self.uuid}/states/power', {'target': target}, tries=tries)
-        for _ in range(200):
-            found = self._machine.truth()['systems']['host']['power']
-            if found == power and self._ironic.get(f'/v1/nodes/{self.uuid}?fields=reservation')['reservation'] is None:
-                return
-            time.sleep(0.1)
-        raise ClaimFailed(f'{target} comes about', power, found)
-
-    def cycle_power(self) -> None:
-        """Power cycle the host by its power button, and wait until it is on."""
-        before = self._machine.truth()['systems']['host']
-        self._machine.press('PowerCycle' if before['power'] == 'On' else 'On')
-        for _ in range(100):
-            host = self._machine.truth()['systems']['host']
-            if host['resets'] > before['resets'] and host['power'] == 'On':
-                return
-            time.sleep(0.1)
-        raise ClaimFailed('the host comes up again', 'On', host['power'])
-
-    def ways(self) -> list[Json]:
-        """The host's in-band ways to its cards, as the machine truly has them."""
-        found: list[Json] = self._machine.truth()['ways']
-        return found
-
-    def held(self) -> dict[str, Any]:
-        """The true content of every firmware bank and slot of every card: active and staged."""
-        return {key: (c['active'], c['staged']) for key, c in self._machine.truth()['components'].items()}
-
-    def slots(self) -> dict[str, str | None]:
-        """The function that each slot of the FPGA truly holds."""
-        found = {}
-        for key, component in self._machine.truth()['components'].items():
-            if component['kind'] == 'function':
-                active = component['active']
-                found[key.rsplit('_', 1)[-1]] = f'{active["function"]} {active["version"]}' if active else None
-        return found
-
-    def versions(self, gpu: str, fpga: str, dpu: str) -> dict[str, str]:
-        """These versions of the main firmware, by SoftwareInventory Id."""
-        by_part = {'gpu': gpu, 'fpga': fpga, 'nic': dpu}
-        components = self._machine.truth()['components']
-        named = {key: by_part[c['component']] for key, c in components.items() if c['component'] in by_part}
-        return {key.split('/', 1)[1]: version for key, version in sorted(named.items())}
-
-    def new_versions(self, *, fpga: str = documents.FPGA_NEW) -> dict[str, str]:
-        """The versions that the baseline wants."""
-        return self.versions(documents.GPU_NEW, fpga, documents.DPU_NEW)
-
-    def expect_firmware(self, what: str, wanted: Mapping[str, str]) -> None:
-        """Check the versions that really run, whatever the BMCs report."""
-        components = self._machine.truth()['components']
-        found = {key.split('/', 1)[1]: c['active']['version'] for key, c in sorted(components.items()) if c['active']}
-        self._screen.expect(what, dict(wanted), {name: found.get(name) for name in wanted})
-
-    def running(self, device: str) -> Json:
-        """Version and digest of the main firmware that a card really runs."""
-        found: Json = self._machine.truth()['components'][self.main_firmware(device)]['active']
-        return found
-
-    def main_firmware(self, device: str) -> str:
-        """The key of a card's main firmware in the machine's true state."""
-        (key,) = (k for k in self._machine.truth()['components'] if k.startswith('host/') and k.endswith(f'_FW_{device}'))
-        return str(key)
-
-    def expect_locked(self, what: str) -> None:
-        """Check that no in-band way to a card is open."""
-        self._screen.expect(what, [], [f'{way["device"]} over {way["path"]}' for way in self.ways() if way['open']])
-
-    def lock_writes(self, entries: Iterable[Json]) -> list[Json]:
-        """The requests that write a lock of a card."""
-        return [e for e in entries if e['bmc'] != 'door' and self.device_of(e) is not None and not _is_upload(e)]
-
-    def device_of(self, entry: Json) -> str | None:
-        """The card whose lock a request writes, None if it writes none. A Redfish action belongs to its resource."""
-        for lock in self._machine.truth()['locks'].values():
-            base = lock['uri']
-            path = entry['path'].removesuffix('/Settings')
-            if entry['bmc'] == lock['bmc'] and lock['device'] and (path == base or path.startswith(f'{base}/Actions/')):
-                return str(lock['device'])
-        return None
-
-    def uri(self, component: str) -> str:
-        """The URI of a component's SoftwareInventory."""
-        return str(self._machine.truth()['components'][component]['uri'])
-
-
-def _acc(*arguments: str, told: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line ``baremetal-acc``, as an operator does."""
-    command = [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments]
-    return subprocess.run(command, input=told or '', capture_output=True, text=True, check=False)
-
-
-def check_certificate(screen: Screen, node: Json, folder: Path) -> None:
-    """Verify the signed hand-over certificate by the command line, with nothing but the issuer's key."""
-    kept = node['driver_internal_info'][CONTAINER]['certificate']
-    file, trust = folder / 'certificate.json', documents.write_trust(folder)
-    _acc('certificate', 'extract', '-', '--out', str(file), told=json.dumps(node))
-    asked = ('--node', node['uuid'], '--lifecycle', str(kept['lifecycle']), '--deployment', kept['deployment'])
-    judged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
-    document = json.loads(judged.stdout)
-    screen.say(f'The hand-over certificate {file} proves:')
-    for sentence in document['proves']:
-        screen.detail(sentence)
-    screen.say('It does not prove:')
-    for sentence in document['does_not_prove']:
-        screen.detail(sentence)
-    screen.expect(
-        'the certificate holds for this node, this life and this deployment',
-        (0, []),
-        (judged.returncode, document['reasons']),
-    )
-    certificate = json.loads(file.read_text())['certificate']
-    file.write_bytes(file.read_bytes().replace(b'"unsupported"', b'"locked-verified"'))
-    forged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
-    screen.expect('one that claims more is refused', 3, forged.returncode)
-    show_paths(screen, certificate['accelerators'])
-    show_chain(screen, certificate['accelerators'], certificate['looked'])
-
-
-def show_paths(screen: Screen, cards: Iterable[Json]) -> None:
-    """Show the certificate's state of each write path of each card, demanded or not."""
-    cards = list(cards)
-    names = [path['path'] for path in cards[0]['paths']]
-    rows = [(card['label'], *(path['state'] for path in card['paths'])) for card in cards]
-    screen.say('The certificate, path by path:')
-    screen.table(('card', *names), rows)
-    demanded = {(path['path'], path['state']) for card in cards for path in card['paths'] if path['demanded']}
-    proven = {(HOST_DEVICE, 'locked-verified')}
-    screen.expect('the path that the baseline names is proven closed on every card', proven, demanded)
-
-
-def show_chain(screen: Screen, cards: Iterable[Json], looked: str) -> None:
-    """Show one card's chain of custody in the certificate: from the write to the reading before the hand-over."""
-    card = next(c for c in cards if c['label'].endswith(GPUS[0]))
-    chain = card['custody']
-    screen.say(f'The chain of {card["label"]}, from the write of {", ".join(chain["by"])} to the hand-over:')
-    screen.table(
-        ('from', 'to', 'nobody else could write it because of', 'known by'),
-        [(i['since'][:19], i['until'][:19], i['cover'], i['strength']) for i in chain['intervals']],
-    )
-    found = (chain['origin'], chain['by'], chain['broken'])
-    screen.expect('it begins with our own write, and is not broken', ('written', ['gpu-new'], None), found)
-    ends = [i['until'] for i in chain['intervals']]
-    screen.expect('it has no gap', [chain['begun'], *ends], [*(i['since'] for i in chain['intervals']), ends[-1]])
-    screen.expect('it reaches to the very reading that was handed over', looked, chain['reaches'])
 
 
 class Story:
@@ -475,7 +162,7 @@ class Story:
         self._ironic.wait(self._node.uuid, 'available', seconds=180, meanwhile=watch.look)
         self._node.show_history()
         self._node.show_cards(self._node.accelerators())
-        uploads = [e for e in self._machine.log()[before:] if _is_upload(e)]
+        uploads = [e for e in self._machine.log()[before:] if is_upload(e)]
         screen.expect('every image went to its card exactly once: four of firmware, two of functions', 6, len(uploads))
         screen.expect('and every one was accepted', {202}, {e['status'] for e in uploads})
         screen.expect('several cards were flashed at the same time', True, watch.most >= 3)
@@ -533,7 +220,7 @@ class Story:
         writes = self._node.lock_writes(self._machine.log()[before:])
         screen.say('The BMCs, in this deploy:')
         for entry in writes:
-            screen.detail(_line(entry))
+            screen.detail(request_line(entry))
         cards = {self._node.device_of(e) for e in writes}
         screen.expect('the locks of every card were engaged in this very deploy', {*GPUS, FPGA, DPU}, cards)
         self._node.expect_locked('host-device is closed, in the machine itself')
@@ -603,22 +290,22 @@ class Story:
         entries = [e for e in self._machine.log()[before:] if e['bmc'] != 'door']
         screen.say('The BMCs, in the order of time:')
         for entry in entries:
-            screen.detail(_line(entry))
+            screen.detail(request_line(entry))
         order = RequestOrder(entries)
         host = f'{self._machine.bmcs["host"].system}/Actions/ComputerSystem.Reset'
         item = self._node.uri('host/FPGA1_FW')
         off = order.first(
-            'the host is powered off', lambda e: e['path'] == host and _body(e) in ('ForceOff', 'GracefulShutdown')
+            'the host is powered off', lambda e: e['path'] == host and body_value(e) in ('ForceOff', 'GracefulShutdown')
         )
-        opened = order.first('the lock is released', lambda e: e['path'] == item and _body(e, 'WriteProtected') is False)
-        image = order.first('the image is sent', _is_upload)
-        closed = order.first('the lock is engaged', lambda e: e['path'] == item and _body(e, 'WriteProtected') is True)
-        on = order.first('the host is powered on', lambda e: e['path'] == host and _body(e) in ('On', 'ForceOn'))
+        opened = order.first('the lock is released', lambda e: e['path'] == item and body_value(e, 'WriteProtected') is False)
+        image = order.first('the image is sent', is_upload)
+        closed = order.first('the lock is engaged', lambda e: e['path'] == item and body_value(e, 'WriteProtected') is True)
+        on = order.first('the host is powered on', lambda e: e['path'] == host and body_value(e) in ('On', 'ForceOn'))
         wanted = ['host off', 'release', 'flash', 'engage', 'host on']
         found = sorted(zip((off, opened, image, closed, on), wanted, strict=True))
         screen.expect('host off, release, flash, engage, host on: in this order', wanted, [name for _, name in found])
         screen.expect('no lock was ever open while the host was on', [], watch.open_while_on)
-        screen.expect('one image, to one card', 1, sum(1 for e in entries if _is_upload(e)))
+        screen.expect('one image, to one card', 1, sum(1 for e in entries if is_upload(e)))
         self._node.expect_firmware('the card runs the new firmware', self._node.new_versions(fpga=documents.FPGA_NEXT))
         self._node.expect_locked('host-device is closed again')
         power = self._machine.truth()['systems']['host']['power']
@@ -636,7 +323,7 @@ class Story:
         self._placement.ask('DELETE', f'/allocations/{self._instance}')
         self._node.show_history()
         self._node.show_cards(self._node.accelerators())
-        uploads = sum(1 for e in self._machine.log()[before:] if _is_upload(e))
+        uploads = sum(1 for e in self._machine.log()[before:] if is_upload(e))
         screen.expect('the tenant left nothing behind: no card had to be written again', 0, uploads)
         self._node.expect_firmware('firmware as the baseline asks', self._node.new_versions(fpga=documents.FPGA_NEXT))
         self._node.expect_locked('locks engaged and read back for whoever comes next')
@@ -724,9 +411,9 @@ class Story:
         self._ironic.wait(self._node.uuid, 'available', seconds=180, meanwhile=watch.look)
         self._placement.ask('DELETE', f'/allocations/{self._instance}')
         self._node.show_history()
-        uploads = [entry for entry in self._machine.log()[before:] if _is_upload(entry)]
+        uploads = [entry for entry in self._machine.log()[before:] if is_upload(entry)]
         for entry in uploads:
-            screen.detail(_line(entry))
+            screen.detail(request_line(entry))
         targets = [target for entry in uploads for target in entry['body']['Targets']]
         screen.expect(
             'cleaning has written this card, and no other one', [self._node.uri(self._node.main_firmware(LIAR))], targets

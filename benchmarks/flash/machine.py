@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from baremetal_acc.emulator.hw import board, gpu
+from baremetal_acc.emulator.hw import board, gpu, hgx_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, Value, WriteRoute
@@ -92,9 +92,9 @@ def _add_card(maker: MachineMaker, view: View, number: int, place: str) -> None:
     machine.ways.append(WriteRoute(device=device, component='gpu', path='pcie', target=firmware.key, locks=(lock.key,)))
     card: dict[str, Any] = {
         'manufacturer': 'NVIDIA',
-        'model': gpu.MODEL,
+        'model': hgx_board.MODEL,
         'serial': maker.serial(device, prefix='16'),
-        'part_number': gpu.PART_NUMBER,
+        'part_number': hgx_board.PART_NUMBER,
         'uuid': maker.uuid(device),
         'chassis': board.CHASSIS,
         'component': firmware.key,

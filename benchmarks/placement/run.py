@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from baremetal_acc.demo.services import PLACEMENT_CONF
+from baremetal_acc.demo.service_files import PLACEMENT_CONF
 from benchmarks.inventory import harness, peers
 from benchmarks.inventory.harness import TOP, Bars
 from benchmarks.inventory.peers import Peer

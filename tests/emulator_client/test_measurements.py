@@ -15,7 +15,7 @@ from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.registry import for_address
 from baremetal_acc.emulator.fault import MEASURED
 from baremetal_acc.emulator.hw import build
-from baremetal_acc.emulator.hw.gpu import EROT_VERSION, GPU_VERSION
+from baremetal_acc.emulator.hw.hgx_board import EROT_VERSION, GPU_VERSION
 from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.remote import Remote

@@ -21,7 +21,7 @@ from ironic.tests.unit.db import base as db_base
 from ironic.tests.unit.objects import utils as obj_utils
 from oslo_messaging.notify import _impl_test
 
-from baremetal_acc.demo.services import write_certificate_key
+from baremetal_acc.demo.service_files import write_certificate_key
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import node_state, node_store

@@ -32,14 +32,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc.demo.services import (
-    IRONIC_CONF,
-    IRONIC_PLACEMENT_CONF,
-    PORTS,
-    Services,
-    interrupt_on_signals,
-    write_certificate_key,
-)
+from baremetal_acc.demo.service_files import IRONIC_CONF, IRONIC_PLACEMENT_CONF, PORTS, write_certificate_key
+from baremetal_acc.demo.service_process import interrupt_on_signals
+from baremetal_acc.demo.services import Services
 from tests.journey.mariadb import MariaDb
 
 CONDUCTORS = ('a', 'b')

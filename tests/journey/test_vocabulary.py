@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.demo.services import IRONIC_PLACEMENT_CONF
+from baremetal_acc.demo.service_files import IRONIC_PLACEMENT_CONF
 from baremetal_acc.demo.services import Services as Started
 from tests.journey.api import Http
 from tests.journey.conftest import build, entry, run_services

@@ -2093,7 +2093,7 @@ GUARDS = (
     ),
     Guard(
         name='forget that a verification has found a lock of ours open',
-        file='baremetal_acc/cli/plan_builder.py',
+        file='baremetal_acc/cli/target_verdict.py',
         guard='anew=state.anew | anew)',
         gone='anew=state.anew)',
         tests='tests/cli/test_custody.py::test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_reported',

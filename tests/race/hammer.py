@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy
 
-from baremetal_acc.demo.services import interrupt_on_signals
+from baremetal_acc.demo.service_process import interrupt_on_signals
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher

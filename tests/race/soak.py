@@ -25,7 +25,7 @@ from typing import Any
 
 import requests
 
-from baremetal_acc.demo.services import interrupt_on_signals
+from baremetal_acc.demo.service_process import interrupt_on_signals
 from tests.race import broken, judge, publishers
 from tests.race.claimers import Claimer, guarded
 from tests.race.oracle import Oracle, Snapshot

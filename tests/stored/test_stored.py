@@ -15,7 +15,7 @@ import pytest
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.certificates import envelope
 from baremetal_acc.certificates.folder import CertificateFolder
-from baremetal_acc.cli import plan_builder
+from baremetal_acc.cli import target_verdict
 from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.errors import BmcUnreachable, CertificateInvalid, StaleJob
 from baremetal_acc.execution import Target, Tools, tick
@@ -239,7 +239,7 @@ def test_a_job_goes_on(job):
     assert isinstance(outcome, Wait), outcome
     assert [(i.action, i.task) for i in job.items] == [(i.action, i.task) for i in again.items[: len(job.items)]]
     assert (job.engagements, job.undos, job.bmcs) == (again.engagements, again.undos, again.bmcs)
-    assert f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended' in plan_builder.unfinished(job)
+    assert f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended' in target_verdict.unfinished(job)
 
 
 @pytest.mark.parametrize('path', jobs('judged', 'ended'))

@@ -15,7 +15,7 @@ from typing import Any
 
 from baremetal_acc import execution
 from baremetal_acc.certificates import envelope
-from baremetal_acc.cli import plan_builder
+from baremetal_acc.cli import target_verdict
 from baremetal_acc.cli.output import documents
 from baremetal_acc.cli.state import TargetState
 from baremetal_acc.model.codec import decode, encode
@@ -91,7 +91,7 @@ def of_job(job: Job | None) -> dict[str, Any] | None:
         'time': [encode(job.created), encode(job.deadline)],
         'stands': [job.ended, job.second, job.demands_met, job.writing, job.opened, sorted(job.devices)],
         'doing': execution.doing(job),
-        'unfinished': None if job.ended else plan_builder.unfinished(job),
+        'unfinished': None if job.ended else target_verdict.unfinished(job),
         'reasons': list(job.reasons),
         'quarantined': list(job.quarantined),
         'bmcs': [list(one) for one in job.bmcs],

@@ -117,7 +117,7 @@ WORDED = frozenset({'FindingText', 'TroubleText'})
 
 MAY_WORD: Mapping[tuple[str, str], str] = {
     (
-        'baremetal_acc.cli.plan_builder',
+        'baremetal_acc.cli.target_verdict',
         'FindingText',
     ): 'what the command line says of its own marks and jobs, with the commands to give',
     ('baremetal_acc_ironic.state.quarantine', 'FindingText'): 'a card that placement must not hear of: no word of it is told',

@@ -5,7 +5,7 @@
 import argparse
 from dataclasses import replace
 
-from baremetal_acc.cli.plan_builder import PlanRequest
+from baremetal_acc.cli.plan_request import PlanRequest
 from baremetal_acc.cli.write_command import PlanningCommand
 
 

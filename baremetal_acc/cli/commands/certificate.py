@@ -21,12 +21,12 @@ from baremetal_acc import atomic_file
 from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import CertificateFolder
-from baremetal_acc.cli import exits, plan_builder, session
-from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli import exits, session, target_verdict
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.output.results import warn_of_waivers
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.model.certificate import (
@@ -105,7 +105,7 @@ class Issue(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> Json:
-            judged = plan_builder.judged(using, entry, tools, targets[entry.name])
+            judged = target_verdict.judged(using, entry, tools, targets[entry.name])
             lifecycle = judged.state.lifecycle
             baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
             issued = datetime.now(UTC)

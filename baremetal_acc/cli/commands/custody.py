@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from baremetal_acc import execution
-from baremetal_acc.cli import exits, plan_builder, session
-from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli import device_selection, exits, session, target_verdict
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, NotMet, Refused, UsageError
 from baremetal_acc.execution import Target, Tools
 from baremetal_acc.model.custody import Access, CardCustody, Custody, Origin
@@ -52,10 +52,10 @@ class CustodyShowCommand(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> Json:
-            found = plan_builder.judged(using, entry, tools, targets[entry.name])
+            found = target_verdict.judged(using, entry, tools, targets[entry.name])
             job = found.state.unfinished
             if job is not None:
-                text.warn(f'{entry.name}: {plan_builder.unfinished(job)}; {plan_builder.goes_on(job)}')
+                text.warn(f'{entry.name}: {target_verdict.unfinished(job)}; {target_verdict.goes_on(job)}')
             return _body(entry.name, found.inventory, found.custody, found.target, tools)
 
         return _report(using, one)
@@ -96,12 +96,12 @@ class Accept(ReportCommand):
                 job = state.unfinished
                 if job is not None:
                     raise Refused(
-                        [f'{entry.name}: {plan_builder.unfinished(job)}'],
-                        hint=f'{plan_builder.goes_on(job)}; accept after that',
+                        [f'{entry.name}: {target_verdict.unfinished(job)}'],
+                        hint=f'{target_verdict.goes_on(job)}; accept after that',
                     )
                 inventory = execution.observe(target, tools, datetime.now(UTC))
-                kept = plan_builder.custody_of(inventory, target, tools, state)
-                chosen = plan_builder.devices_named(inventory, tuple(arguments.device))
+                kept = target_verdict.custody_of(inventory, target, tools, state)
+                chosen = device_selection.devices_named(inventory, tuple(arguments.device))
                 spoilt = suspects(state.quarantined, inventory)
                 _refuse(inventory, kept, chosen, spoilt)
                 _warn(entry.name, inventory, kept, chosen)

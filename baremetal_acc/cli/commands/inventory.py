@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from baremetal_acc.cli import exits, session, worker_pool
-from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.progress import Count
 from baremetal_acc.cli.output.report import Report, ReportCommand, as_yaml, failed, plain
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, TargetStore
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.cli.worker_processes import runner
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.execution import Target, Tools, observe

@@ -4,7 +4,7 @@
 
 from typing import ClassVar
 
-from baremetal_acc.cli.plan_builder import Verb
+from baremetal_acc.cli.plan_request import Verb
 from baremetal_acc.cli.write_command import PlanningCommand
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import ClassVar
 
 from baremetal_acc.cli.commands.apply import add_lifecycle_arguments, with_lifecycle
-from baremetal_acc.cli.plan_builder import PlanRequest
+from baremetal_acc.cli.plan_request import PlanRequest
 from baremetal_acc.cli.write_command import PlanningCommand
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import ClassVar
 
-from baremetal_acc.cli.plan_builder import PlanRequest, Verb
+from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.write_command import PlanningCommand
 from baremetal_acc.errors import UsageError
 

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from baremetal_acc.cli import exits, plan_builder, publisher, session
-from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli import exits, publisher, session, target_verdict
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents as render
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, PlacementError, UsageError
 from baremetal_acc.execution import Target, Tools
 from baremetal_acc.model.lock import LockState
@@ -155,7 +155,7 @@ def looked(
     :raises AccError: the target could not be read, or has no node.
     """
     root = node_of(entry)
-    found = plan_builder.judged(using, entry, tools, target)
+    found = target_verdict.judged(using, entry, tools, target)
     made = supply(found.inventory, found.verdict, tools.baseline, found.target.node, tools.catalogue)
     tree = providers.tree(found.inventory, found.verdict, root, made.functions, made.offers)
     return tree, standing(found.inventory, found.verdict, tools.baseline, found.target.node, root, made)

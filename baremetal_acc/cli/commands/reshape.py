@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from baremetal_acc.cli import exits, publisher, session
-from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.commands import publish
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, PlacementUnreachable, Refused, UsageError
 from baremetal_acc.model.reshape import InventoryMove, Reshape
 from baremetal_acc.placement.publish import Publisher

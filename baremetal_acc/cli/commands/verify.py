@@ -5,12 +5,12 @@
 import argparse
 from typing import Any
 
-from baremetal_acc.cli import exits, plan_builder, session
-from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli import exits, plan_builder, session, target_verdict
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.output.results import tell_what_is_relaxed, warn_of_waivers
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, NotMet
 from baremetal_acc.model.note import Note
 from baremetal_acc.model.verdict import Verdict
@@ -39,7 +39,7 @@ class VerifyCommand(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> tuple[Verdict, tuple[Note, ...]]:
-            found = plan_builder.judged(using, entry, tools, targets[entry.name])
+            found = target_verdict.judged(using, entry, tools, targets[entry.name])
             opened = plan_builder.opened_notes(found.state.anew, found.inventory)
             return found.verdict, (*opened, *note_unseen_firmware(found.inventory, tools.baseline, found.target.node))
 

@@ -15,9 +15,9 @@ import yaml
 from cliff import lister
 
 from baremetal_acc.cli import exits
-from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import terminal, text
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.toml import did_you_mean
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.cli import plan_builder
-from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import failed
 from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
+from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.action import Release, Reset, ResetPurpose
 from baremetal_acc.model.job import Job

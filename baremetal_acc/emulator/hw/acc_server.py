@@ -6,7 +6,7 @@ Two BMCs, ``host`` and ``dpu``, show the state of the same machine. The cards ar
 ``bluefield.py``, the server is in ``board.py``.
 """
 
-from baremetal_acc.emulator.hw import fpga, gpu
+from baremetal_acc.emulator.hw import fpga, gpu, hgx_board
 from baremetal_acc.emulator.hw.bluefield import add_dpu
 from baremetal_acc.emulator.hw.board import add_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
@@ -20,7 +20,7 @@ def build(parameters: Parameters) -> ProductParameters:
     view = add_board(
         maker,
         bmc='host',
-        contains=[gpu.BASEBOARD],
+        contains=[hgx_board.BASEBOARD],
         pcie_devices=[fpga.PCIE_DEVICE],
         pcie_functions=fpga.PCIE_FUNCTIONS,
     )

@@ -18,7 +18,7 @@ update. ``host-privilege-config`` (since 25.10): PrivilegeMode, written into its
 """
 
 from baremetal_acc.emulator.hw import board
-from baremetal_acc.emulator.hw.gpu import root_oem, root_writable
+from baremetal_acc.emulator.hw.gpu_root_of_trust import root_oem, root_writable
 from baremetal_acc.emulator.hw.parameters import MachineMaker
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System, WriteRoute

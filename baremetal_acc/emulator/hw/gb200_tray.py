@@ -8,13 +8,13 @@ taken from ``gpu.py`` and is not in that list). **In force:** after a cycle of t
 the BMC. The task Ids are those of the BMC of the baseboard: ``HGX_n``. Everything else is in ``tray.py``.
 """
 
-from baremetal_acc.emulator.hw import gpu
+from baremetal_acc.emulator.hw import hgx_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.hw.tray import Family, Layout, add_tray
 from baremetal_acc.emulator.parts import Restart
 
 LAYOUT = Layout(
-    generation=gpu.Generation(
+    generation=hgx_board.Generation(
         image_model='gb200',
         model='NVIDIA GB200',
         part_number='2941-886-A1',
@@ -27,7 +27,7 @@ LAYOUT = Layout(
         board_bmc_version='GB200Nvl-24.08-2',
     ),
     gpus=4,
-    target=gpu.BASEBOARD,
+    target=hgx_board.BASEBOARD,
     families=(
         Family(name='CPU', count=2, number=0x0030, version='02.02.02'),
         Family(name='FPGA', count=2, number=0x0050, version='1.0A', is_processor=True),

@@ -16,116 +16,26 @@ images of two GPUs; their WriteProtected shows the value of the domain and canno
 **Tried on:** nothing real; the shapes are those of the recordings.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from baremetal_acc.emulator.hw import board
+from baremetal_acc.emulator.hw.gpu_root_of_trust import COMPONENTS, add_protected_components, measured, root_oem, root_writable
+from baremetal_acc.emulator.hw.hgx_board import BASEBOARD_MODEL, FIRST, GPUS_OF_DOMAIN, H100, Baseboard, Generation
 from baremetal_acc.emulator.hw.parameters import MachineMaker
 from baremetal_acc.emulator.image import ImageFormat
-from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, WriteRoute
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
 from baremetal_acc.emulator.redfish.integrity import add_integrity
-from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
+from baremetal_acc.emulator.redfish.manager import add_manager
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_processor
 from baremetal_acc.emulator.redfish.resource import Body, Resource, Writables, collection, ref, refs
-from baremetal_acc.emulator.redfish.system import SYSTEMS, add_log, add_system
+from baremetal_acc.emulator.redfish.system import add_log, add_system
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import View
-from baremetal_acc.emulator.spdm import FIRMWARE as MUTABLE_FIRMWARE
-from baremetal_acc.emulator.spdm import HARDWARE, ROM, MeasurementBlock
 
-IMAGE_MODEL = 'h100'
-MODEL = 'NVIDIA H100 80GB HBM3'
-PART_NUMBER = '2330-885-A1'
-GPU_VERSION = '96.00.30.00.01'
-EROT_VERSION = '01.02.0060.0000_n00'
-BASEBOARD_MODEL = 'hgx-baseboard'
-BASEBOARD_BMC_VERSION = 'HGX-22.10-1'
-# The width of the version field that GH200 shows: "96.00.A6.00.01  ".
-VERSION_WIDTH = 16
 # Equal on every card: a constant of the product, not an identity (recording nvidia/gh200).
 EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
 EROT_SKU = '0x4A353681'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """The differences between baseboards: names and part numbers of the board and its GPUs, and their versions.
-
-    :ivar version_width: the width that a version is padded to in FirmwareInventory.
-    :ivar image_model: the model that images are for.
-    """
-
-    image_model: str = IMAGE_MODEL
-    model: str = MODEL
-    part_number: str = PART_NUMBER
-    gpu_version: str = GPU_VERSION
-    erot_version: str = EROT_VERSION
-    version_width: int = VERSION_WIDTH
-    device_id: str = '0x2330'
-    board: str = 'HGX H100'
-    board_part_number: str = '965-24387-0002-000'
-    board_bmc_version: str = BASEBOARD_BMC_VERSION
-
-
-H100 = Generation()
-
-COMPONENTS = 'Oem/NvidiaRoT/RoTProtectedComponents'
-GPUS_OF_DOMAIN = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseboard:
-    """One of the baseboards of a machine, by its number: its host, and the names of its resources.
-
-    :ivar first_gpu: the number of its first GPU; the GPUs of a machine have different numbers.
-    :ivar in_chassis: the Chassis of its host.
-    """
-
-    number: int = 0
-    first_gpu: int = 0
-    host: str = 'host'
-    in_chassis: str = board.CHASSIS
-
-    @property
-    def system(self) -> str:
-        """The URI of its System, which is not a host."""
-        return f'{SYSTEMS}/HGX_Baseboard_{self.number}'
-
-    @property
-    def chassis(self) -> str:
-        """The URI of its Chassis."""
-        return f'{CHASSIS}/HGX_Chassis_{self.number}'
-
-    @property
-    def manager(self) -> str:
-        """The URI of its own BMC."""
-        return f'{MANAGERS}/HGX_BMC_{self.number}'
-
-    @property
-    def item(self) -> str:
-        """The Id of the inventory item of its own BMC."""
-        return f'HGX_FW_BMC_{self.number}'
-
-    @property
-    def domains(self) -> str:
-        """The URI of its write-protect domains."""
-        return f'{self.chassis}/Oem/Nvidia/WriteProtectDomains'
-
-    def domain(self, gpu: int) -> str:
-        """The key of the write-protect domain of a GPU."""
-        return f'HGX_Domain_{self.first_gpu + (gpu - self.first_gpu) // GPUS_OF_DOMAIN}/WriteProtected'
-
-    def part(self, name: str) -> str:
-        """A name for a part that is unique among the baseboards of the machine."""
-        return f'{name}/{self.number}' if self.number else name
-
-
-FIRST = Baseboard()
-SYSTEM, BASEBOARD, MANAGER, DOMAINS = FIRST.system, FIRST.chassis, FIRST.manager, FIRST.domains
 
 
 def add_baseboard(
@@ -261,49 +171,6 @@ def _render_domain(view: View, number: int, key: str, affected: list[str]) -> Ca
 
 def _domain_writable(view: View, key: str) -> Callable[[], Writables]:
     return lambda: {'WriteProtected': view.setting(key, (bool,))}
-
-
-def _add_components(view: View, root: str, device: str, policy: str) -> None:
-    """Add the RoTProtectedComponents of a root of trust, which show the policy in force, whatever its Chassis shows."""
-    machine = view.machine
-    base = f'{root}/{COMPONENTS}'
-    parts = {'Self': 'Self', 'AP': 'AP'}
-
-    def component(name: str, kind: str) -> Callable[[], Body]:
-        return lambda: {
-            'Id': name,
-            'Name': f'RoT protected component {name}',
-            'RoTProtectedComponentType': kind,
-            'InbandUpdatePolicyEnabled': not machine.is_closed(policy),
-            'AutomaticBackgroundCopyEnabled': True,
-            'BackgroundCopyStatus': _copy_state(machine, device),
-            'ImageSlots': ref(f'{base}/{name}/ImageSlots'),
-        }
-
-    def slot(number: int) -> Callable[[], Body]:
-        return lambda: {
-            'Id': str(number),
-            'Name': f'Image slot {number}',
-            'SlotId': number,
-            'WriteProtected': machine.is_closed(policy),
-        }
-
-    view.tree.add(collection(base, 'NvidiaRoTProtectedComponent', [f'{base}/{name}' for name in parts], device=device))
-    for name, kind in parts.items():
-        slots = [f'{base}/{name}/ImageSlots/{number}' for number in range(2)]
-        view.tree.add(
-            Resource(
-                uri=f'{base}/{name}',
-                type='#NvidiaRoTProtectedComponent.v1_0_0.NvidiaRoTProtectedComponent',
-                render=component(name, kind),
-                device=device,
-            ),
-            collection(f'{base}/{name}/ImageSlots', 'NvidiaRoTImageSlot', slots, device=device),
-            *(
-                Resource(uri=uri, type='#NvidiaRoTImageSlot.v1_0_0.NvidiaRoTImageSlot', render=slot(number), device=device)
-                for number, uri in enumerate(slots)
-            ),
-        )
 
 
 def _add_gpu(
@@ -469,7 +336,7 @@ def _add_gpu(
         writable=root_writable(view, policy.key),
     )
     if has_components:
-        _add_components(view, root, device, policy.key)
+        add_protected_components(view, root, device, policy.key)
     add_item(
         view,
         gpu.key,
@@ -505,25 +372,6 @@ def _add_gpu(
         )
 
 
-def measured(gpu: EmulatedComponent, erot: EmulatedComponent) -> tuple[MeasurementBlock, ...]:
-    """The measurement blocks of a root of trust: its ROM, the firmware of its GPU, its own firmware, the hardware straps."""
-    return (
-        MeasurementBlock(index=1, kind=ROM, value=hashlib.sha256(b'rom of an emulated root of trust').digest()),
-        MeasurementBlock(index=2, kind=MUTABLE_FIRMWARE, value=measurement(gpu)),
-        MeasurementBlock(index=3, kind=MUTABLE_FIRMWARE, value=measurement(erot)),
-        MeasurementBlock(index=4, kind=HARDWARE, value=hashlib.sha256(b'straps').digest()),
-    )
-
-
-def measurement(component: EmulatedComponent) -> bytes:
-    """The digest of the image in the active bank, or a digest that stands for the factory image."""
-    bank = component.active
-    if bank is not None and bank.digest is not None:
-        return bytes.fromhex(bank.digest.removeprefix('sha256:'))
-    version = bank.version if bank is not None else ''
-    return hashlib.sha256(f'factory {component.model} {component.component} {version}'.encode()).digest()
-
-
 def pci_function(number: int, device_id: str = H100.device_id) -> dict[str, str]:
     """The PCI function of a GPU."""
     return {
@@ -538,47 +386,6 @@ def pci_function(number: int, device_id: str = H100.device_id) -> dict[str, str]
         'DeviceNumber': '0x00',
         'RevisionId': '0xa1',
     }
-
-
-def root_oem(view: View, policy: str, *, components: str | None = None) -> Callable[[], Body]:
-    """A function that renders the Oem object of an ERoT Chassis.
-
-    With the fault ``lock-read-error`` it shows a closed lock, and nothing about the background copy.
-    """
-
-    def render() -> Body:
-        lock = view.machine.settings[policy]
-        mute = view.machine.faults.find('lock-read-error', bmc=lock.bmc, device=lock.device, uri=lock.uri, use=False)
-        return {
-            'Nvidia': {
-                '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
-                **(_copy(view.machine, lock.device or '') if mute is None else {}),
-                'InbandUpdatePolicyEnabled': view.machine.shown(policy) if mute is None else lock.locked,
-                **({'RoTProtectedComponents': ref(components)} if components is not None else {}),
-            }
-        }
-
-    return render
-
-
-def copy_oem(machine: Machine, device: str) -> Callable[[], Body]:
-    """A function that renders the Oem object of a root-of-trust Chassis whose part the host has no path to."""
-    return lambda: {'Nvidia': {'@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis', **_copy(machine, device)}}
-
-
-def _copy(machine: Machine, device: str) -> Body:
-    state = _copy_state(machine, device)
-    return {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': state, 'ManualBootModeEnabled': False}
-
-
-def _copy_state(machine: Machine, device: str) -> str:
-    """The BackgroundCopyStatus of the root of trust of a card."""
-    return 'InProgress' if machine.copy_seconds(device) else 'Completed'
-
-
-def root_writable(view: View, policy: str) -> Callable[[], Writables]:
-    """The writable properties of an ERoT Chassis."""
-    return lambda: {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': view.setting(policy, (bool,))}}}
 
 
 def _slots(view: View, component: EmulatedComponent) -> Callable[[], Body]:

@@ -5,7 +5,7 @@
 The cards, with the paths that their locks block, are in ``gpu.py``, the server is in ``board.py``.
 """
 
-from baremetal_acc.emulator.hw import gpu
+from baremetal_acc.emulator.hw import gpu, hgx_board
 from baremetal_acc.emulator.hw.board import add_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 
@@ -15,6 +15,6 @@ GPUS = 4
 def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
     maker = MachineMaker('gpu-server', parameters)
-    view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
+    view = add_board(maker, bmc='host', contains=[hgx_board.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
     return maker.finish()

@@ -8,14 +8,14 @@ of trust and the CPLD after a cycle of the standby power, for which this BMC has
 which component needs which of the two: the split is ours). Everything else is in ``tray.py``.
 """
 
-from baremetal_acc.emulator.hw import gpu
+from baremetal_acc.emulator.hw import hgx_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.hw.tray import Family, Layout, add_tray
 from baremetal_acc.emulator.parts import Restart
 from baremetal_acc.emulator.redfish.update import FIRMWARE
 
 LAYOUT = Layout(
-    generation=gpu.Generation(
+    generation=hgx_board.Generation(
         image_model='b200',
         model='NVIDIA B200',
         part_number='2901-886-A1',

@@ -6,7 +6,7 @@ It has one BMC, ``host``, and GPUs behind roots of trust. Without any feature it
 are in ``gpu.py``, the server is in ``board.py``, the features are in ``vendor_bmc.py``.
 """
 
-from baremetal_acc.emulator.hw import gpu, vendor_bmc
+from baremetal_acc.emulator.hw import gpu, hgx_board, vendor_bmc
 from baremetal_acc.emulator.hw.board import add_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 
@@ -16,7 +16,7 @@ GPUS = 2
 def build(parameters: Parameters) -> ProductParameters:
     """Build the product."""
     maker = MachineMaker('lock-server', parameters)
-    view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
+    view = add_board(maker, bmc='host', contains=[hgx_board.BASEBOARD])
     gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
     vendor_bmc.add(maker, view)
     return maker.finish()

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from baremetal_acc.emulator.hw import board, gpu
+from baremetal_acc.emulator.hw import board, gpu, gpu_root_of_trust, hgx_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.machine import Machine
@@ -96,7 +96,7 @@ class Layout:
     :ivar task_prefix: the prefix of the Ids of tasks, where another BMC carries them out.
     """
 
-    generation: gpu.Generation
+    generation: hgx_board.Generation
     gpus: int
     target: str
     families: tuple[Family, ...]
@@ -110,7 +110,7 @@ class Layout:
 def add_tray(maker: MachineMaker, layout: Layout) -> View:
     """Add the server, the tray in it, and a BMC that takes packages for both."""
     _set_options(maker)
-    view = board.add_board(maker, bmc='host', contains=[gpu.BASEBOARD, *([BMC_CHASSIS] if layout.has_aux_reset else [])])
+    view = board.add_board(maker, bmc='host', contains=[hgx_board.BASEBOARD, *([BMC_CHASSIS] if layout.has_aux_reset else [])])
     machine = maker.machine
     own = ('host/FW_BMC_0', 'host/UEFI')
     before = set(machine.components)
@@ -120,7 +120,7 @@ def add_tray(maker: MachineMaker, layout: Layout) -> View:
     for family in layout.families:
         for number in range(family.count):
             _add_part(view, layout, family, number)
-    _add_root_item(view, layout, 'BMC_0', device='', related=[gpu.BASEBOARD])
+    _add_root_item(view, layout, 'BMC_0', device='', related=[hgx_board.BASEBOARD])
     for number in range(gpus):
         module = f'{CHASSIS}/HGX_GPU_{number}'
         _add_info_rom(view, f'HGX_InfoROM_GPU_{number}', f'GPU_{number}', layout.info_rom, related=[module])
@@ -179,7 +179,7 @@ def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
             uri=f'{FIRMWARE}/HGX_FW_{name}',
             device=name,
             kind=ImageFormat.FIRMWARE,
-            model=gpu.BASEBOARD_MODEL,
+            model=hgx_board.BASEBOARD_MODEL,
             component=family.word,
             active=Bank(version=family.version),
             activates=family.activates or layout.activates,
@@ -199,7 +199,7 @@ def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
     if family.is_processor:
         add_processor(
             view,
-            f'{gpu.SYSTEM}/Processors/{name}',
+            f'{hgx_board.SYSTEM}/Processors/{name}',
             kind=family.name,
             name='Processor',
             manufacturer='NVIDIA',
@@ -213,7 +213,7 @@ def _add_part(view: View, layout: Layout, family: Family, number: int) -> None:
         )
     if family.has_root:
         root = f'HGX_ERoT_{name}'
-        _add_place(view, root, name, kind='Component', oem=gpu.copy_oem(view.machine, name))
+        _add_place(view, root, name, kind='Component', oem=gpu_root_of_trust.copy_oem(view.machine, name))
         _add_root_item(view, layout, name, device=name, related=[f'{CHASSIS}/{root}'])
 
 
@@ -223,9 +223,9 @@ def _add_place(view: View, name: str, device: str, *, kind: str, oem: Callable[[
         name,
         kind=kind,
         manufacturer='NVIDIA',
-        managers=[gpu.MANAGER],
-        systems=[gpu.SYSTEM],
-        contained_by=gpu.BASEBOARD,
+        managers=[hgx_board.MANAGER],
+        systems=[hgx_board.SYSTEM],
+        contained_by=hgx_board.BASEBOARD,
         device=device,
         properties={'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
         oem=oem,
@@ -242,7 +242,7 @@ def _add_root_item(view: View, layout: Layout, name: str, *, device: str, relate
             uri=f'{FIRMWARE}/{item}',
             device=device,
             kind=ImageFormat.FIRMWARE,
-            model=gpu.BASEBOARD_MODEL,
+            model=hgx_board.BASEBOARD_MODEL,
             component='erot',
             active=Bank(version=layout.generation.erot_version),
             activates=layout.roots_activate,
@@ -268,7 +268,7 @@ def _add_info_rom(view: View, item: str, device: str, version: str, *, related: 
             uri=f'{FIRMWARE}/{item}',
             device=device,
             kind=ImageFormat.FIRMWARE,
-            model=gpu.BASEBOARD_MODEL,
+            model=hgx_board.BASEBOARD_MODEL,
             component='inforom',
             active=Bank(version=version),
             updateable=False,
@@ -337,7 +337,7 @@ def _add_target_item(view: View, uri: str) -> None:
                 'Description': 'Bundle of the baseboard',
                 'Manufacturer': 'NVIDIA',
                 'Updateable': True,
-                'RelatedItem': refs([gpu.BASEBOARD]),
+                'RelatedItem': refs([hgx_board.BASEBOARD]),
                 'RelatedItem@odata.count': 1,
                 'Status': status(),
             },

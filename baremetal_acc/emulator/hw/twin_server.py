@@ -13,7 +13,7 @@ hosts); those of the BMC and its host interface apply to both hosts.
 **Update:** both hosts share the one UpdateService. **Tried on:** nothing real.
 """
 
-from baremetal_acc.emulator.hw import board, fpga, gpu
+from baremetal_acc.emulator.hw import board, fpga, gpu, hgx_board
 from baremetal_acc.emulator.hw.parameters import MachineMaker, Parameters, ProductParameters
 from baremetal_acc.emulator.image import ImageFormat
 from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System, WriteRoute
@@ -60,7 +60,7 @@ def build(parameters: Parameters) -> ProductParameters:
     board.add_bmc_board(maker, view.name)
     gpus = GPUS if parameters.gpus is None else parameters.gpus
     for number, host in enumerate(HOSTS):
-        baseboard = gpu.Baseboard(number=number, first_gpu=number * gpus, host=host.name, in_chassis=host.chassis)
+        baseboard = hgx_board.Baseboard(number=number, first_gpu=number * gpus, host=host.name, in_chassis=host.chassis)
         board.add_component(maker, view, host.uefi_id, 'uefi', board.UEFI_VERSION, system=host.name, activates=Restart.WARM)
         board.add_host(
             maker,

@@ -54,7 +54,8 @@ from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterfa
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.emulator.ipmi.wire import EmulatedWire
-from baremetal_acc.emulator.machine import Keeper, Machine
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.machine_state import Keeper
 from baremetal_acc.emulator.parts import Cause, Power, WriteRefused
 
 BMC_BOARD = ''

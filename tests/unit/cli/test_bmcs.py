@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from baremetal_acc.bmc.address import check_address
 from baremetal_acc.bmc.driver import Setting
-from baremetal_acc.cli import bmcs, session
-from baremetal_acc.cli.bmcs import TargetSource
+from baremetal_acc.cli import bmc_passwords, bmcs, session
+from baremetal_acc.cli.target_entry import TargetSource
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.policy.baseline_rules import Exposure
 
@@ -110,7 +110,7 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
         (host,) = one.bmcs
         assert ('host', 'ipmi://192.0.2.1:6230', 'admin', 3) == (host.name, host.address, host.username, host.cipher_suite)
         assert bytes.fromhex('00112233445566778899aabbccddeeff00112233') == host.key
-        (address,) = bmcs.resolve(one, {}, None)
+        (address,) = bmc_passwords.resolve(one, {}, None)
         assert (host.key, 3, 'hunter2hunter2') == (address.key, address.cipher_suite, address.password)
         assert [('ipmi://[2001:db8::1]', 17, None), ('https://192.0.2.9', 17, None), ('ipmi://192.0.2.8', 17, b'\x0b')] == [
             (b.address, b.cipher_suite, b.key) for b in two.bmcs
@@ -119,7 +119,7 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
             assert 'hunter2' not in shown
             assert repr(host.key) not in shown
         assert 'ipmi_hex_kg_key in /etc/x/bmcs.yaml' == address.set_by[Setting.KEY]
-        (_, dpu, other) = bmcs.resolve(two, {}, None)
+        (_, dpu, other) = bmc_passwords.resolve(two, {}, None)
         assert 'verify_ca in /etc/x/bmcs.yaml' == dpu.set_by[Setting.VERIFY_CA]
         assert 'cipher_suite in /etc/x/bmcs.yaml' == other.set_by[Setting.CIPHER_SUITE]
     named = parse(IPMI.replace('192.0.2.1', '"2001:db8::2"'))[0][0].bmcs[0]
@@ -478,28 +478,28 @@ def test_passwords_are_looked_up_when_they_are_needed(tmp_path):
     (target,), _ = parse(FULL.replace('password: "hunter2hunter2"', f'password_file: {tmp_path}/pw'))
     (tmp_path / 'pw').write_text('from-file\n')
     (tmp_path / 'pw').chmod(0o600)
-    host, dpu = bmcs.resolve(target, {'DPU_PW': 'from-environment'}, None)
+    host, dpu = bmc_passwords.resolve(target, {'DPU_PW': 'from-environment'}, None)
     assert ('from-file', 'from-environment') == (host.password, dpu.password)
     with pytest.raises(UsageError, match='the environment has no DPU_PW'):
-        bmcs.resolve(target, {}, None)
+        bmc_passwords.resolve(target, {}, None)
     with pytest.raises(UsageError, match='the password in DPU_PW is not UTF-8') as caught:
-        bmcs.resolve(target, {'DPU_PW': 'hunter2\udcff'}, None)
+        bmc_passwords.resolve(target, {'DPU_PW': 'hunter2\udcff'}, None)
     assert 'hunter2' not in str(caught.value)
 
     (asked,), _ = parse(FULL.replace('        password: "hunter2hunter2"\n', ''))
     questions = []
-    host, _ = bmcs.resolve(asked, {'DPU_PW': 'x'}, lambda text: questions.append(text) or 'typed')
+    host, _ = bmc_passwords.resolve(asked, {'DPU_PW': 'x'}, lambda text: questions.append(text) or 'typed')
     assert 'typed' == host.password
     assert ['Password of admin at BMC host of node-1 (https://192.0.2.1): '] == questions
     with pytest.raises(UsageError, match='the password of admin is missing'):
-        bmcs.resolve(asked, {'DPU_PW': 'x'}, None)
+        bmc_passwords.resolve(asked, {'DPU_PW': 'x'}, None)
 
 
 def test_secrets_do_not_show_in_a_repr():
     """A log or a traceback that prints an entry holds no password."""
     (target,), _ = parse(FULL)
     assert SECRET not in repr(target)
-    assert SECRET not in repr(bmcs.resolve(target, {'DPU_PW': SECRET}, None))
+    assert SECRET not in repr(bmc_passwords.resolve(target, {'DPU_PW': SECRET}, None))
 
 
 @pytest.mark.parametrize('content', ['', '\n', 'two\nlines\n', 'x' * 5000])
@@ -509,7 +509,7 @@ def test_a_file_that_is_no_password_is_refused(tmp_path, content):
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(DocumentError, match='one line with a password'):
-        bmcs.read_password(path)
+        bmc_passwords.read_password(path)
 
 
 def test_the_file_is_looked_for_in_order(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@
 
 import io
 
-from baremetal_acc.cli.commands.record import RecordProgress
+from baremetal_acc.cli.output.record_progress import RecordProgress
 
 
 class Terminal(io.StringIO):

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from baremetal_acc.cli import plan_builder
-from baremetal_acc.cli.execution import _judged
+from baremetal_acc.cli import plan_builder, target_verdict
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.plan_builder import Verb
+from baremetal_acc.cli.job_outcome import judge_job
+from baremetal_acc.cli.plan_request import Verb
 from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Reset, ResetPurpose
 from baremetal_acc.model.finding import FindingText
@@ -74,7 +74,7 @@ def test_a_verb_is_judged_by_what_it_is_about(verb, devices, expected):
     named, what is hidden may be one of them.
     """
     slots = ('slot0',) if verb is Verb.PROGRAM else ()
-    found = plan_builder.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
+    found = target_verdict.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
     assert expected == len(found)
     assert all(f.met is Met.NO for f in found)
 
@@ -86,7 +86,7 @@ def test_an_unlock_is_not_met_until_it_is_undone():
     clean = verify(inventory, rules, v.NODE, (), (), lifecycle=1)
     assert clean.met
     state = TargetState(target='node-1', unlocked=(Unlocked(accelerator=v.GPU, at=NOW),))
-    marked = plan_builder.marked(clean, inventory, state)
+    marked = target_verdict.marked(clean, inventory, state)
     assert ['lock'] == [str(f.subject) for f in marked.unmet]
     assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].fact.found
 
@@ -96,10 +96,10 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     inventory = v.inventory(v.gpu(firmware=()))
     clean = verify(inventory, v.baseline(firmware=None, block=frozenset()), v.NODE, (), (), lifecycle=1)
     mark = Quarantine(device=v.GPU, since=NOW, why='it runs recovery')
-    marked = plan_builder.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
+    marked = target_verdict.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
     assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
     assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].fact.found
-    assert (1, 0) == tuple(len(plan_builder.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
+    assert (1, 0) == tuple(len(target_verdict.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 
 
 def programmed(*slots: int) -> Job:
@@ -159,7 +159,7 @@ def ended(*states: tuple[type, ItemState], reasons: tuple[str, ...] = ()) -> Job
 def test_a_job_that_failed_counts_by_what_failed(kind, expected):
     """A write that went wrong is 6; an image that was not right, before anything was written, is a refusal."""
     job = ended((kind, ItemState.FAILED), reasons=('because',))
-    code, _, error = _judged(job, Failed(reasons=job.reasons, wrote=True), (finding('firmware GPU_0'),))
+    code, _, error = judge_job(job, Failed(reasons=job.reasons, wrote=True), (finding('firmware GPU_0'),))
     assert expected is code
     assert error is not None
     assert 'because' in str(error)
@@ -170,7 +170,7 @@ def test_a_write_of_which_nothing_reached_its_device_is_a_refusal_unless_another
     """Its BMC refused it, or nobody sent it: no device has to be looked at."""
     job = ended((Flash, ItemState.FAILED), (Program, others), reasons=('because',))
     job = replace(job, items=tuple(replace(i, untouched=i.state is ItemState.FAILED) for i in job.items))
-    code, _, error = _judged(job, Failed(reasons=job.reasons, wrote=False), ())
+    code, _, error = judge_job(job, Failed(reasons=job.reasons, wrote=False), ())
     assert expected is code
     assert 'because' in str(error)
 
@@ -205,7 +205,7 @@ def held(purpose: ResetPurpose, **others: ItemState) -> Job:
 )
 def test_a_host_that_did_not_power_off_before_any_card_was_touched_is_a_refusal(purpose, others, expected):
     """Nothing has to be looked at; that it was told to power off is said all the same."""
-    code, _, error = _judged(held(purpose, **others), Failed(reasons=('x',), wrote=False), ())
+    code, _, error = judge_job(held(purpose, **others), Failed(reasons=('x',), wrote=False), ())
     assert expected is code
     assert 'it was told to power off' in str(error)
 
@@ -227,7 +227,7 @@ def test_a_host_that_was_never_told_to_power_off_has_not_to_be_powered_on(untouc
         else i
         for i in job.items
     )
-    code, _, _ = _judged(replace(job, items=items), Failed(reasons=('x',), wrote=False), ())
+    code, _, _ = judge_job(replace(job, items=items), Failed(reasons=('x',), wrote=False), ())
     assert expected is code
 
 
@@ -235,14 +235,14 @@ def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():
     """Everything was written as it should, and a lock still reads open."""
     unmet = (finding('lock host-device'),)
     for outcome in (Failed(reasons=('x',), wrote=True), Done()):
-        code, word, error = _judged(ended(), outcome, unmet)
+        code, word, error = judge_job(ended(), outcome, unmet)
         assert (Exit.NOT_MET, 'not-met') == (code, word)
         assert 'x, lock host-device: expected a, found b (rule r)' in str(error)
 
 
 def test_a_job_that_holds_is_done():
     """And has nothing to say."""
-    assert (Exit.HOLDS, 'done', None) == _judged(ended(), Done(), ())
+    assert (Exit.HOLDS, 'done', None) == judge_job(ended(), Done(), ())
 
 
 def test_a_resumed_program_job_asks_for_its_functions_again():

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.demo import services
+from baremetal_acc.demo import service_files, services
 from baremetal_acc.errors import UsageError
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -174,11 +174,11 @@ def test_a_state_directory_that_a_database_url_cannot_hold_is_refused() -> None:
 def test_a_state_directory_keeps_its_ports(tmp_path: Path) -> None:
     """A restarted Ironic has the address that it had, as long as nobody took it."""
     remembered = tmp_path / 'ports.json'
-    ports = services._choose_ports(remembered, ('ironic', 'placement'))
-    assert ports == services._choose_ports(remembered, ('ironic', 'placement'))
+    ports = service_files.choose_ports(remembered, ('ironic', 'placement'))
+    assert ports == service_files.choose_ports(remembered, ('ironic', 'placement'))
     with socket.socket() as other:
         other.bind(('127.0.0.1', ports['ironic']))
         other.listen()
-        again = services._choose_ports(remembered, ('ironic', 'placement'))
+        again = service_files.choose_ports(remembered, ('ironic', 'placement'))
     assert ports['ironic'] != again['ironic']
     assert ports['placement'] == again['placement']

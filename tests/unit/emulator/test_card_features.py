@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.emulator.hw import bluefield as dpu
-from baremetal_acc.emulator.hw import build, csd, gpu
+from baremetal_acc.emulator.hw import build, csd, gpu_root_of_trust, hgx_board
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, ProductParameters
 from baremetal_acc.emulator.image import EmulatedImage, build_image, read_image
 from baremetal_acc.emulator.parts import EmulatedTaskState, WriteRefused
@@ -16,7 +16,7 @@ from baremetal_acc.emulator.parts import EmulatedTaskState, WriteRefused
 PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'howto' / 'emulator.rst'
 POLICY = 'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'
 EROT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
-PARTS = f'{EROT}/{gpu.COMPONENTS}'
+PARTS = f'{EROT}/{gpu_root_of_trust.COMPONENTS}'
 
 FEATURES = {
     'gpu-server': ('rot-protected-components', 'write-protect-domains'),
@@ -70,7 +70,7 @@ def test_domains_of_two_baseboards_are_apart(gpus: int) -> None:
     """Each affects GPUs of its own board, all of them stand in one, and no lock is of both."""
     product = build('twin-server', Parameters(gpus=gpus, features=frozenset({'write-protect-domains'})))
     for number in range(2):
-        board = gpu.Baseboard(number=number)
+        board = hgx_board.Baseboard(number=number)
         uris = [uri for uri in product.views['host'].tree.snapshot() if uri.startswith(f'{board.domains}/')]
         affected = [one['@odata.id'] for uri in uris for one in shown(product, uri)['AffectedComponents']]
         assert [f'{board.system}/Processors/GPU_{number * gpus + n}' for n in range(gpus)] == affected
@@ -127,8 +127,8 @@ def test_a_domain_protects_the_images_of_two_cards_on_every_way_and_no_root_of_t
     task = machine.begin_update('host', ['host/HGX_FW_GPU_1'])
     machine.image_arrived(task, image('h100', 'gpu'))
     assert EmulatedTaskState.EXCEPTION is task.state
-    affected = shown(product, f'{gpu.DOMAINS}/0')['AffectedComponents']
-    assert [f'{gpu.SYSTEM}/Processors/GPU_{n}' for n in range(2)] == [one['@odata.id'] for one in affected]
+    affected = shown(product, f'{hgx_board.DOMAINS}/0')['AffectedComponents']
+    assert [f'{hgx_board.SYSTEM}/Processors/GPU_{n}' for n in range(2)] == [one['@odata.id'] for one in affected]
 
 
 def test_each_explicit_privilege_closes_its_way_after_a_restart_of_the_dpu() -> None:

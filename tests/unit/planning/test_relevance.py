@@ -4,8 +4,8 @@
 
 import pytest
 
-from baremetal_acc.cli import plan_builder
-from baremetal_acc.cli.plan_builder import Verb
+from baremetal_acc.cli import target_verdict
+from baremetal_acc.cli.plan_request import Verb
 from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.subject import Subject
 from baremetal_acc.model.verdict import Finding, Met, Verdict
@@ -65,6 +65,6 @@ def test_what_fails_it_is_about_it_or_is_hidden(kinds, devices, slots, expected)
 @pytest.mark.parametrize('devices', [None, frozenset({v.GPU}), frozenset({v.FPGA})])
 def test_a_command_fails_by_what_fails_its_step(verb, step, devices):
     """Where one of them was met by what the other one was not, a card could be taken for locked by the command alone."""
-    assert relevant(UNMET, step.concerns, devices) == plan_builder.relevant(
+    assert relevant(UNMET, step.concerns, devices) == target_verdict.relevant(
         verb, Verdict(target='node-1', findings=UNMET), devices
     )
