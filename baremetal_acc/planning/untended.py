@@ -17,7 +17,7 @@ from baremetal_acc.planning import lock_evidence
 from baremetal_acc.planning.trouble import HostOn, HostOnUnread, HostUnread
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.planning.waivers import Blockable
-from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
+from baremetal_acc.planning.watch_alarms import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc.policy.device_demands import demands
 

@@ -11,7 +11,7 @@ from baremetal_acc.model.lock import LockReading, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import trouble as t
 from baremetal_acc.planning.drift import CHARACTERS, shown
-from baremetal_acc.planning.watch import WatchTrouble
+from baremetal_acc.planning.watch_alarms import WatchTrouble
 from baremetal_acc.render import changes
 
 _MOST_CARDS = 8

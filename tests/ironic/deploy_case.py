@@ -31,7 +31,7 @@ from ironic.drivers.modules import boot_mode_utils, deploy_utils, noop_mgmt
 from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_service import loopingcall
 
-from baremetal_acc.emulator.machine import Power
+from baremetal_acc.emulator.parts import Power
 from baremetal_acc_ironic import hardware
 from baremetal_acc_ironic.authorization import bmc_source
 from baremetal_acc_ironic.power import AccPower

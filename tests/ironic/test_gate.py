@@ -17,7 +17,7 @@ from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
-from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
+from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
 from baremetal_acc_ironic.state.node_state import NodeState, Opened, StartAllowed, Watched
 

@@ -1659,7 +1659,7 @@ GUARDS = (
     ),
     Guard(
         name='take an alarm for over because nobody could see',
-        file='baremetal_acc/planning/watch.py',
+        file='baremetal_acc/planning/watch_alarms.py',
         guard='(blind or a.trouble.device in dark or None in dark)',
         gone='False',
         tests='tests/unit/planning/test_watch.py',

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from ironic.common import states
 
-from baremetal_acc.planning.watch import TroubleKind
+from baremetal_acc.planning.watch_alarms import TroubleKind
 from baremetal_acc_ironic.state.node_state import NodeState
 
 

@@ -14,8 +14,8 @@ from baremetal_acc.execution import Tools, integrity_watch
 from baremetal_acc.execution.integrity_watch import IntegrityReading, KeptReading
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.planning import watch
-from baremetal_acc.planning.watch import Alarm, WatchTrouble
+from baremetal_acc.planning import watch_alarms
+from baremetal_acc.planning.watch_alarms import Alarm, WatchTrouble
 from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import settings
@@ -86,7 +86,7 @@ def locked_out(
     The next round begins with the next tick. What is found again and again, and cannot be stored, is reported all the same.
 
     :param before: the alarms that are stored.
-    :param blind: as of :func:`~baremetal_acc.planning.watch.next_round`.
+    :param blind: as of :func:`~baremetal_acc.planning.watch_alarms.next_round`.
     """
     uuid = task.node.uuid
     lost = rounds.lost.setdefault(uuid, Lost())
@@ -103,7 +103,7 @@ def locked_out(
     alarm.locked_out()
     if lost.rounds < settings.guest().watch_patience:
         return
-    for one in watch.next_round(before, found, now, patience=1, blind=blind).begun:
+    for one in watch_alarms.next_round(before, found, now, patience=1, blind=blind).begun:
         if one.trouble.key not in lost.told:
             lost.told.add(one.trouble.key)
             alarm.begun(task, one, reactions(one.trouble), first=False, lifecycle=lifecycle, now=now)

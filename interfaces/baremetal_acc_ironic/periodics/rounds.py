@@ -15,7 +15,7 @@ from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning.untended import Unproven
-from baremetal_acc.planning.watch import Alarm, TroubleKind
+from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind
 from baremetal_acc.policy.baseline_rules import Baseline
 
 

@@ -29,8 +29,8 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.uri import systems_meant
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.planning import custody, untended, watch
-from baremetal_acc.planning.watch import TroubleKind, WatchTrouble
+from baremetal_acc.planning import custody, untended, watch, watch_alarms
+from baremetal_acc.planning.watch_alarms import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.policy.device_demands import ON_DRIFT
 from baremetal_acc.render import troubles
@@ -261,11 +261,13 @@ class UnusedNodeRound:
         if self._may_power_off(found):
             self._power_off()
 
-    def _came(self, found: Sequence[WatchTrouble], is_blind: bool) -> watch.WatchRound:
+    def _came(self, found: Sequence[WatchTrouble], is_blind: bool) -> watch_alarms.WatchRound:
         patience = settings.guest().watch_patience
-        return watch.next_round(self._state.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind)
+        return watch_alarms.next_round(
+            self._state.untended, troubles.recorded(found), self._now, patience=patience, blind=is_blind
+        )
 
-    def _is_news(self, came: watch.WatchRound, found: Sequence[WatchTrouble]) -> bool:
+    def _is_news(self, came: watch_alarms.WatchRound, found: Sequence[WatchTrouble]) -> bool:
         before = {a.trouble.key for a in self._state.untended}
         changed = before != {a.trouble.key for a in came.alarms} or not all(a.told for a in came.alarms)
         return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._state.exposed

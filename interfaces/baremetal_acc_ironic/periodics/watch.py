@@ -33,9 +33,9 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, to_be_closed
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.planning import watch
+from baremetal_acc.planning import watch, watch_alarms
 from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
-from baremetal_acc.planning.watch import Alarm, TroubleKind, WatchTrouble
+from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.policy.device_demands import ON_DRIFT
 from baremetal_acc.render import troubles
@@ -110,7 +110,7 @@ def _due(manager: Any, rounds: WatchRounds, now: datetime) -> Iterator[str]:
         elif node_store.unwatched(info) and _owes_first_look(state, info):
             if now - rounds.first.get(uuid, now - interval) >= min(AGAIN, interval):
                 yield uuid
-        elif watch.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
+        elif watch_alarms.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
             yield uuid
 
 
@@ -365,7 +365,7 @@ class _Round:
         before: tuple[Alarm, ...] = ()
         if state.watched is not None and state.watched.lifecycle == state.lifecycle:
             before = state.watched.alarms
-        came = watch.next_round(
+        came = watch_alarms.next_round(
             before, troubles.recorded(found), self._now, patience=settings.guest().watch_patience, blind=blind
         )
         for one in came.begun:

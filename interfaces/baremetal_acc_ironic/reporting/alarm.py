@@ -15,7 +15,7 @@ from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
-from baremetal_acc.planning.watch import Alarm, WatchTrouble
+from baremetal_acc.planning.watch_alarms import Alarm, WatchTrouble
 from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic.reporting import notification

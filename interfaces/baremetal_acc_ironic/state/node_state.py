@@ -17,7 +17,7 @@ from baremetal_acc.model.lock import Engagement, LockUndoRecord, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.planning.watch import Alarm
+from baremetal_acc.planning.watch_alarms import Alarm
 from baremetal_acc.policy.baseline_rules import Exposure
 from baremetal_acc.scheduling.regions import Regions
 from baremetal_acc.scheduling.schedulable import Place, slots

@@ -32,7 +32,7 @@ from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Way
 from baremetal_acc.planning import custody
-from baremetal_acc.planning.watch import Alarm
+from baremetal_acc.planning.watch_alarms import Alarm
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.regions import Regions
 from baremetal_acc_ironic.state.node_state import FORMAT, KeptInventory, NodeState, ReportedState, StartAllowed, Withdrawals

@@ -10,7 +10,7 @@ from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.planning import lock_evidence, untended, waivers
 from baremetal_acc.planning.untended import Unproven
-from baremetal_acc.planning.watch import TroubleKind
+from baremetal_acc.planning.watch_alarms import TroubleKind
 from tests.unit.planning import trouble_words as said
 from tests.unit.planning import values as v
 from tests.unit.planning.finding_words import verify

@@ -9,8 +9,8 @@ import pytest
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
 from baremetal_acc.model.verdict import Met
-from baremetal_acc.planning import watch
-from baremetal_acc.planning.watch import TroubleKind
+from baremetal_acc.planning import watch, watch_alarms
+from baremetal_acc.planning.watch_alarms import TroubleKind
 from baremetal_acc.policy import baseline
 from baremetal_acc.policy.accounts import limits, strange
 from tests.unit.planning import trouble_words as said
@@ -55,7 +55,7 @@ def wrong(accounts, rule='bmc_users = ["admin"]', before=()):
     inventory = v.inventory(v.gpu(), v.fpga())
     inventory = replace(inventory, bmcs=tuple(replace(b, accounts=accounts) for b in inventory.bmcs))
     rules = baseline.parse(f'format = 1\n[[rule]]\nname = "r"\nblock = []\n{rule}\n', 'baseline.toml')
-    return watch.next_round(before, said.accounts(inventory, rules, v.NODE), v.NOW, patience=3)
+    return watch_alarms.next_round(before, said.accounts(inventory, rules, v.NODE), v.NOW, patience=3)
 
 
 def test_the_watch_tells_an_account_once_and_that_it_is_gone():

@@ -14,10 +14,10 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import remembered_inventory, watch
+from baremetal_acc.planning import remembered_inventory, watch, watch_alarms
 from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.verify import judged
-from baremetal_acc.planning.watch import Alarm, TroubleKind
+from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind
 from baremetal_acc.policy import baseline as rules
 from baremetal_acc.policy.baseline_rules import Baseline, DriftAction, Match, Rule
 from baremetal_acc.policy.device_demands import HOST_PATHS
@@ -225,12 +225,12 @@ def trouble(kind=TroubleKind.LOCK, device=v.GPU, certain=True, text='open'):
 
 def test_a_trouble_is_told_once_and_again_when_it_is_over():
     """However often it is seen in between, with whatever words."""
-    first = watch.next_round((), [trouble()], v.NOW, patience=3)
+    first = watch_alarms.next_round((), [trouble()], v.NOW, patience=3)
     assert [v.NOW] == [a.since for a in first.begun]
-    second = watch.next_round(first.alarms, [trouble(text='still open')], LATER, patience=3)
+    second = watch_alarms.next_round(first.alarms, [trouble(text='still open')], LATER, patience=3)
     assert ((), ()) == (second.begun, second.ended)
     assert [(v.NOW, 2, 'still open')] == [(a.since, a.rounds, a.trouble.fact.text) for a in second.alarms]
-    third = watch.next_round(second.alarms, [], LATER, patience=3)
+    third = watch_alarms.next_round(second.alarms, [], LATER, patience=3)
     assert ((), ['still open']) == (third.alarms, [a.trouble.fact.text for a in third.ended])
 
 
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_told_when_it_stays_and_not_before():
     unread = said.unreadable('silent')
     alarms, told = (), []
     for found in ([unread], [unread], [], [unread], [unread], [unread], [unread]):
-        came = watch.next_round(alarms, found, v.NOW, patience=3)
+        came = watch_alarms.next_round(alarms, found, v.NOW, patience=3)
         alarms = came.alarms
         told.append((len(came.begun), len(came.ended)))
     assert [(0, 0)] * 5 + [(1, 0), (0, 0)] == told
@@ -247,13 +247,13 @@ def test_what_cannot_be_read_is_told_when_it_stays_and_not_before():
 
 def test_nothing_is_over_because_it_could_not_be_seen():
     """A lost lock stays an alarm while its BMC is silent, or its card unreadable; a gap elsewhere does not keep it."""
-    lost = watch.next_round((), [trouble()], v.NOW, patience=3).alarms
-    blind = watch.next_round(lost, [said.unreadable('silent')], LATER, patience=3, blind=True)
+    lost = watch_alarms.next_round((), [trouble()], v.NOW, patience=3).alarms
+    blind = watch_alarms.next_round(lost, [said.unreadable('silent')], LATER, patience=3, blind=True)
     assert ((), 2) == (blind.ended, len(blind.alarms))
     dark = trouble(TroubleKind.UNREADABLE, certain=False)
-    assert () == watch.next_round(lost, [dark], LATER, patience=3).ended
+    assert () == watch_alarms.next_round(lost, [dark], LATER, patience=3).ended
     elsewhere = trouble(TroubleKind.UNREADABLE, device=v.FPGA, certain=False)
-    assert 1 == len(watch.next_round(lost, [elsewhere], LATER, patience=3).ended)
+    assert 1 == len(watch_alarms.next_round(lost, [elsewhere], LATER, patience=3).ended)
 
 
 def test_alarms_survive_being_stored():
@@ -386,7 +386,7 @@ def test_each_node_has_its_moment_once_in_every_interval_and_they_are_spread():
         node, last, rounds = f'node-{number}', v.NOW, []
         for tick in range(720):
             now = v.NOW + timedelta(seconds=5 * (tick + 1))
-            if watch.due(node, last, now, interval):
+            if watch_alarms.due(node, last, now, interval):
                 last = now
                 rounds.append(now)
         assert len(rounds) in (12, 13)
@@ -732,7 +732,9 @@ def test_the_moment_of_a_node_is_the_same_in_every_conductor():
     def moment(node):
         """So many seconds after the whole five minutes."""
         return next(
-            n for n in range(300) if watch.due(node, v.NOW + timedelta(seconds=n), v.NOW + timedelta(seconds=n + 1), interval)
+            n
+            for n in range(300)
+            if watch_alarms.due(node, v.NOW + timedelta(seconds=n), v.NOW + timedelta(seconds=n + 1), interval)
         )
 
     assert [145, 62, 27, 197] == [moment(f'node-{n}') for n in range(4)]

@@ -7,7 +7,7 @@ from typing import Any
 from baremetal_acc.errors import AccError
 from baremetal_acc.planning import untended, watch
 from baremetal_acc.planning.trouble import NotHandedOver, TroubleText
-from baremetal_acc.planning.watch import WatchTrouble
+from baremetal_acc.planning.watch_alarms import WatchTrouble
 from baremetal_acc.render.troubles import recorded
 
 
