@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The writes of images into the components of an emulated machine, each with its own result."""
+"""Write images into the components of an emulated machine; each component has a result of its own."""
 
 from baremetal_acc.emulator.bundle import BundleObjection, objection
 from baremetal_acc.emulator.firmware_banks import FirmwareBanks

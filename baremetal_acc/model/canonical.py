@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Canonical JSON (RFC 8785) of certificates: the one byte form over which a certificate is signed.
+"""Canonical JSON (RFC 8785) of hand-over certificates: the bytes over which a certificate is signed.
 
 The JSON Canonicalization Scheme, for the part of JSON that certificates use: objects, arrays, strings, whole numbers, booleans
 and null. There are no fractions, so their number format needs no rule. Keys are sorted by their UTF-16 code units, there is no

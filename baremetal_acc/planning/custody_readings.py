@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce the reading of a machine to what custody needs of each card: hosts, demanded paths and locks."""
+"""Reduce an inventory to what custody needs of each card: power of its hosts, and locks of the demanded write paths."""
 
 import hashlib
 import json

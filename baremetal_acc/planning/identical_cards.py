@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Report cards that a rule for single cards leaves out although the rule covers an identical card.
+"""Note each card that no rule by serial number or PCI address names, although such a rule names an identical card of the node.
 
 A rule for single cards matches by slot location, serial number or PCI address.
 """

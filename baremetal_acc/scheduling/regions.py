@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Document of a node's FPGA regions and their last verified functions: built by the conductor, read by pools.
+"""JSON document of a node's FPGA regions and their last verified functions: the conductor stores it, ``pool`` commands read it.
 
 The document is small, because it shares a field of 64 KiB with Ironic, and people read it. Each set of functions that regions
 take is written once, however many regions take the same. A large document is compressed::

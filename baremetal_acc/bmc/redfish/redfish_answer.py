@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of a Redfish service, as this package and as sushy's resources read them."""
+"""The answer to one Redfish request, in one class that our client and sushy's resources both accept."""
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of a request, and the block of lines that is sent for them."""
+"""Write the request line and the headers of an HTTP request to a BMC as bytes."""
 
 import re
 from collections.abc import Mapping

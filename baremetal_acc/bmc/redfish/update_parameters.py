@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a firmware update request: Targets, OperationApplyTime and ForceUpdate.
+"""Build the parameters of a Redfish firmware update request: Targets, OperationApplyTime and ForceUpdate.
 
 Source: DSP8010 2025.4, UpdateService v1_17_0: SimpleUpdate, UpdateParameters, HttpPushUriOptions; Settings v1_4_0,
 OperationApplyTimeSupport.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The components of an emulated HPM.1 controller in their machine, and their properties."""
+"""Map the HPM.1 components of an emulated controller to the firmware of the emulated machine, and answer their properties."""
 
 import math
 from collections.abc import Iterable, Mapping
