@@ -41,7 +41,7 @@ from baremetal_acc.model.subject import QUARANTINE
 from baremetal_acc.model.uri import system_id
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.planning import quarantine, quarantine_writes, setting_changes
+from baremetal_acc.planning import lock_changes, quarantine, quarantine_writes
 from baremetal_acc.planning.job_transitions import begin
 
 
@@ -359,7 +359,7 @@ class Execution:
             # A card of which no rule demands anything was not written, and is still quarantined.
             marked = target_verdict.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
             unmet = tuple(f for f in target_verdict.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
-        said = tuple(setting_changes.objected(one.job, inventory)) if unmet else ()
+        said = tuple(lock_changes.objected(one.job, inventory)) if unmet else ()
         code, word, error = judge_job(one.job, outcome, unmet, said)
         if error is not None:
             failed(one.entry.name, error)

@@ -22,11 +22,11 @@ from baremetal_acc.execution.context import Attestor, ImageStore, PlacementShell
 from baremetal_acc.execution.dispatch import needs_inventory, one_for_each_upload, perform
 from baremetal_acc.execution.finish import final_look, outcome_of, shut_out
 from baremetal_acc.execution.host_polling import HostPoll, HostPolling
+from baremetal_acc.execution.job_polling import cancel_tasks, of_asked_bmcs, sight_of, tell_complaints
 from baremetal_acc.execution.login_tracker import Credentials
 from baremetal_acc.execution.login_tracker import shut_out as away
 from baremetal_acc.execution.observation import Bmcs, check, compare, observe, sessions, unprotected
 from baremetal_acc.execution.power import power_off
-from baremetal_acc.execution.progress_probe import cancel_tasks, of_asked_bmcs, sight_of, tell_complaints
 from baremetal_acc.execution.retry_policy import blind
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.execution.target_identity import bound, origin
@@ -35,7 +35,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Job, Outcome, Wait
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.login_refusal import Right
-from baremetal_acc.planning import activation, interference, login_backoff, rollback, setting_changes, succession
+from baremetal_acc.planning import activation, interference, lock_changes, login_backoff, rollback, succession
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.due_actions import DueActions, waits_for_lock
 from baremetal_acc.planning.job_transitions import advance, current, sent, taken_up
@@ -100,7 +100,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         sight = sight_of(job, bmcs, now, tools.patience)
         job = custody_feed.after_poll(job, HostPoll(at=now, by=polling.moment(), hosts=sight.hosts), tools)
         job = custody_feed.after_foreign_writes(job, sight.foreign_writes, now)
-        job = setting_changes.seen(job, sight.changes, now, tools.patience)
+        job = lock_changes.seen(job, sight.changes, now, tools.patience)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_writes(before, move.job, now)
         tell_complaints(before, job)
@@ -118,13 +118,13 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
             # A failed write comes first: nothing is locked or reset before it is known what has to be restored.
             move = DueActions(job=job)
         try:
-            reads = putting_back or needs_inventory(move) or setting_changes.reads_back(job)
+            reads = putting_back or needs_inventory(move) or lock_changes.reads_back(job)
             inventory = observe(target, tools, now) if reads else None
         except AccError as exc:
             return blind(job, move, exc, tools, now)
         if inventory is not None:
             job = succession.followed(job, inventory)
-            job = setting_changes.read_back(job, inventory, now, tools.patience)
+            job = lock_changes.read_back(job, inventory, now, tools.patience)
             job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
             if job.interferences != move.job.interferences:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from baremetal_acc.execution.context import Target, Tools
 from baremetal_acc.execution.host_polling import HostPoll
-from baremetal_acc.execution.progress_probe import stuck_tasks
+from baremetal_acc.execution.job_polling import stuck_tasks
 from baremetal_acc.model.action import Flash, Program, Release, Reset, ResetPurpose
 from baremetal_acc.model.custody import BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory

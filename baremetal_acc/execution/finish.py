@@ -11,9 +11,9 @@ from baremetal_acc.bmc.driver import Look
 from baremetal_acc.errors import AccError, BmcError, BmcLockedOut
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.execution.context import PlacementShell, Target, Tools
+from baremetal_acc.execution.job_polling import read_tasks
 from baremetal_acc.execution.observation import check, sessions, unprotected
 from baremetal_acc.execution.power import held, off_again
-from baremetal_acc.execution.progress_probe import read_tasks
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
 from baremetal_acc.model.firmware import Component
@@ -25,7 +25,7 @@ from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import CUSTODY, SubjectKind
 from baremetal_acc.model.verdict import Finding, Verdict
-from baremetal_acc.planning import bundle_parts, interference, rollback, setting_changes, succession, write_outcomes
+from baremetal_acc.planning import bundle_parts, interference, lock_changes, rollback, succession, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.planning.job_items import ended
@@ -101,7 +101,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if job.reasons or reasons:
-        reasons += setting_changes.objected(job, inventory)
+        reasons += lock_changes.objected(job, inventory)
     end = write_outcomes.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
     if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:

@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Release a lock of a device, and engage it again with a record of the engagement."""
+"""Release a write-protection lock of a device, and engage it again with a record of the engagement.
+
+The lock is read back by the next inspection (:mod:`baremetal_acc.execution.observation`); what that reading proves is judged by
+:mod:`baremetal_acc.planning.lock_evidence`.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -30,9 +34,9 @@ from baremetal_acc.model.lock import (
     to_be_closed,
 )
 from baremetal_acc.model.ref import BmcName
-from baremetal_acc.planning import known_later, setting_changes
+from baremetal_acc.planning import known_later, lock_changes
 from baremetal_acc.planning.action_descriptions import describe
-from baremetal_acc.planning.setting_changes import reading_of
+from baremetal_acc.planning.lock_changes import reading_of
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ def release(at: StepContext, action: Release) -> Job:
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
         return at.failed(f'{action.expects} was planned with, {reading.value} is there now')
     opened = opened_again(job.undos, reading.place)
-    if setting_changes.is_done_unanswered(at.item, action, reading):
+    if lock_changes.is_done_unanswered(at.item, action, reading):
         return at.of(replace(job, undos=opened)).done()
     closed = closed_by_us(job.undos, reading.place)
     if isinstance(mechanism, StatefulMechanism) and not closed and reading.state is LockState.PARTIAL:
@@ -87,7 +91,7 @@ def engage(at: StepContext, action: Engage) -> Job:
         job = replace(job, undos=undos)
         tools.save(job)
     writer = at.bmcs[action.ref.bmc].writer()
-    is_done = setting_changes.is_done_unanswered(at.item, action, reading)
+    is_done = lock_changes.is_done_unanswered(at.item, action, reading)
     try:
         if not is_done:
             close(mechanism, writer, reading, undos)

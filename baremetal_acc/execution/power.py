@@ -14,8 +14,8 @@ from baremetal_acc.bmc.driver import Connection
 from baremetal_acc.errors import AccError, BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.execution.context import Target, Tools
+from baremetal_acc.execution.job_polling import awaiting_tasks, not_ours, stuck_tasks
 from baremetal_acc.execution.observation import Bmcs, check, observe, unprotected
-from baremetal_acc.execution.progress_probe import awaiting_tasks, not_ours, stuck_tasks
 from baremetal_acc.execution.retry_policy import took_nothing
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import Reset, ResetPurpose

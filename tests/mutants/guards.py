@@ -1043,14 +1043,14 @@ GUARDS = (
     ),
     Guard(
         name='judge a component whose card may not be shown wholly',
-        file=f'{RUN}/write_probe.py',
+        file=f'{RUN}/write_polling.py',
         guard=' or is_partial',
         gone='',
         tests=f'tests/unit/execution/test_restore.py::{WAITS_FOR_ITS_CARD}',
     ),
     Guard(
         name='judge a component of a busy BMC',
-        file=f'{RUN}/write_probe.py',
+        file=f'{RUN}/write_polling.py',
         guard='UpdateObservation.ELSEWHERE if busy else UpdateObservation.MISSING',
         gone='UpdateObservation.MISSING',
         tests='tests/unit/execution/test_restore.py',
@@ -1064,7 +1064,7 @@ GUARDS = (
     ),
     Guard(
         name='write to a BMC that was not asked whether it is busy',
-        file=f'{RUN}/progress_probe.py',
+        file=f'{RUN}/job_polling.py',
         guard='action.ref.bmc in sight.foreign',
         gone='True',
         tests='tests/unit/execution/test_restore.py',

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcUnreachable
+from baremetal_acc.execution.job_polling import sight_of
 from baremetal_acc.execution.power import reset
-from baremetal_acc.execution.progress_probe import sight_of
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState, UpdateActivity

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcBusy, BmcRefusalReason, BmcRefused, BmcUnreachable, ImageMismatch
-from baremetal_acc.execution import write_probe
+from baremetal_acc.execution import write_polling
 from baremetal_acc.execution.dispatch import one_for_each_upload, perform
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import Flash
@@ -195,4 +195,4 @@ def test_the_task_of_a_bundle_that_runs_waits_for_no_restart(says, waits):
     """It says so of a part that it has written, and goes on with the others; at its end it does wait."""
     task = replace(ACCEPTED, awaits_restart=True, **{'percent': 40, **says})
     job = begun(tray(v.OLD, v.OLD, v.OLD), NEW)
-    assert waits is write_probe._while_others_are_written(task, job.items[writes(job)[0]].action).awaits_restart
+    assert waits is write_polling._while_others_are_written(task, job.items[writes(job)[0]].action).awaits_restart

@@ -10,8 +10,8 @@ import pytest
 
 from baremetal_acc.errors import BmcBusy, BmcUnreachable
 from baremetal_acc.execution import doing
+from baremetal_acc.execution.job_polling import sight_of
 from baremetal_acc.execution.power import reset
-from baremetal_acc.execution.progress_probe import sight_of
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import Reset, ResetPurpose
 from baremetal_acc.model.inventory import PowerState, UpdateActivity

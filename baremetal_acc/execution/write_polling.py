@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Poll one write: read its task, its component and, where these do not tell, the whole card."""
+"""Poll the task of one write, its component and, where these do not tell, the whole card."""
 
 import logging
 from dataclasses import replace

@@ -14,7 +14,7 @@ from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockState, Scope
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.planning import setting_changes
+from baremetal_acc.planning import lock_changes
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.retry_limits import RetryLimits
 from tests.unit.planning import values as v
@@ -50,12 +50,12 @@ def only(found: Job) -> Item:
 
 def sees(of: Job, task: TaskReading | None, after: timedelta = TICK) -> Job:
     """The job once its task was read; None: it could not be."""
-    return setting_changes.seen(of, {} if task is None else {TASK: task}, v.NOW + after, PATIENCE)
+    return lock_changes.seen(of, {} if task is None else {TASK: task}, v.NOW + after, PATIENCE)
 
 
 def reads(of: Job, *locks, after: timedelta = TICK) -> Job:
     """The job once its card was read with these locks."""
-    return setting_changes.read_back(of, v.inventory(v.gpu(locks=locks)), v.NOW + after, PATIENCE)
+    return lock_changes.read_back(of, v.inventory(v.gpu(locks=locks)), v.NOW + after, PATIENCE)
 
 
 NOT_UNDER_WAY = [
@@ -70,23 +70,23 @@ def test_the_tasks_of_changes_under_way_are_read_once_each():
     """In their order, whatever stands before them; one that answered without a task has none to be read."""
     second = replace(OPEN, field='Other')
     changes = [*NOT_UNDER_WAY, (CLOSE, {'task': None}), (CLOSE, {'task': OTHER}), (OPEN, {}), (second, {'task': OTHER})]
-    assert (OTHER, TASK) == setting_changes.tasks(job(*changes))
-    assert () == setting_changes.tasks(job(*NOT_UNDER_WAY))
+    assert (OTHER, TASK) == lock_changes.tasks(job(*changes))
+    assert () == lock_changes.tasks(job(*NOT_UNDER_WAY))
 
 
 def test_every_task_of_a_change_is_our_own_and_none_of_a_write():
     """Also when it has ended; a write's is others' business."""
     ended = (CLOSE, {'state': ItemState.DONE})
-    assert {TASK, OTHER} == setting_changes.own(job(ended, (OPEN, {'task': OTHER}), (CLOSE, {'task': None})))
-    assert frozenset() == setting_changes.own(job((WRITE, {}), (CLOSE, {'task': None})))
+    assert {TASK, OTHER} == lock_changes.own(job(ended, (OPEN, {'task': OTHER}), (CLOSE, {'task': None})))
+    assert frozenset() == lock_changes.own(job((WRITE, {}), (CLOSE, {'task': None})))
 
 
 @pytest.mark.parametrize('change', [CLOSE, OPEN])
 def test_locks_are_read_once_a_task_has_ended_and_not_before(change):
     """Of nothing else that runs."""
-    assert not setting_changes.reads_back(job((change, {})))
-    assert setting_changes.reads_back(job((CLOSE, {}), (change, {'follows': False})))
-    assert not setting_changes.reads_back(job(*((action, said | {'follows': False}) for action, said in NOT_UNDER_WAY)))
+    assert not lock_changes.reads_back(job((change, {})))
+    assert lock_changes.reads_back(job((CLOSE, {}), (change, {'follows': False})))
+    assert not lock_changes.reads_back(job(*((action, said | {'follows': False}) for action, said in NOT_UNDER_WAY)))
 
 
 @pytest.mark.parametrize('change', [CLOSE, OPEN])
@@ -104,7 +104,7 @@ def test_a_task_that_cannot_be_read_leaves_everything_as_it_was():
     before = job((CLOSE, {'message': 'writing NVRAM', 'percent': 40}))
     assert sees(before, None) == before
     without = job((CLOSE, {'task': None}))
-    assert setting_changes.seen(without, {TASK: replace(RUNS, state=TaskState.FAILED)}, v.NOW + TICK, PATIENCE) == without
+    assert lock_changes.seen(without, {TASK: replace(RUNS, state=TaskState.FAILED)}, v.NOW + TICK, PATIENCE) == without
 
 
 @pytest.mark.parametrize('state', [TaskState.SUCCEEDED, TaskState.GONE])
@@ -165,7 +165,7 @@ def test_every_change_is_looked_at_and_nothing_else():
     second = replace(OPEN, field='Other')
     begun = job(*NOT_UNDER_WAY, (CLOSE, {'follows': False}), (OPEN, {'task': OTHER}), (second, {}))
     tasks = {TASK: replace(RUNS, state=TaskState.SUCCEEDED), OTHER: replace(RUNS, ref=OTHER, state=TaskState.FAILED)}
-    found = setting_changes.seen(begun, tasks, v.NOW + TICK, PATIENCE)
+    found = lock_changes.seen(begun, tasks, v.NOW + TICK, PATIENCE)
     assert found.items[:5] == begun.items[:5]
     assert (ItemState.FAILED, ItemState.RUNNING) == (found.items[5].state, found.items[6].state)
     assert not found.items[6].follows
@@ -240,19 +240,19 @@ def test_every_lock_that_is_to_be_read_is_looked_at_and_nothing_else():
 )
 def test_only_the_very_place_tells_of_a_change(other):
     """And where there are others it is found among them."""
-    assert setting_changes.reading_of(CLOSE, v.inventory(v.gpu(locks=(other,)))) is None
-    assert setting_changes.reading_of(CLOSE, v.inventory(v.gpu(locks=(other, LOCK)))) == LOCK
-    assert setting_changes.reading_of(CLOSE, None) is None
+    assert lock_changes.reading_of(CLOSE, v.inventory(v.gpu(locks=(other,)))) is None
+    assert lock_changes.reading_of(CLOSE, v.inventory(v.gpu(locks=(other, LOCK)))) == LOCK
+    assert lock_changes.reading_of(CLOSE, None) is None
 
 
 def test_only_the_card_itself_tells_of_its_lock_and_any_card_of_one_of_the_whole_machine():
     """With the same place on both."""
     another = v.gpu(id=AcceleratorId('another'), locks=(v.reading(),))
     cards = v.inventory(another, v.gpu())
-    assert setting_changes.reading_of(replace(CLOSE, accelerator=AcceleratorId('third')), cards) is None
-    assert setting_changes.reading_of(CLOSE, v.inventory(another, v.gpu(locks=(LOCK,)))) == LOCK
+    assert lock_changes.reading_of(replace(CLOSE, accelerator=AcceleratorId('third')), cards) is None
+    assert lock_changes.reading_of(CLOSE, v.inventory(another, v.gpu(locks=(LOCK,)))) == LOCK
     whole = replace(CLOSE, accelerator=AcceleratorId('third'), scope=Scope.BMC)
-    assert setting_changes.reading_of(whole, cards) == v.reading()
+    assert lock_changes.reading_of(whole, cards) == v.reading()
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_only_the_card_itself_tells_of_its_lock_and_any_card_of_one_of_the_whole
 def test_a_change_without_an_answer_was_done_if_the_lock_shows_it_and_did_not_before(change, state, before, value, is_done):
     """A lock that was so before may have been so by somebody else."""
     item = Item(action=change, since=v.NOW, before=before)
-    assert is_done is setting_changes.is_done_unanswered(item, change, replace(LOCK, state=state, value=value))
+    assert is_done is lock_changes.is_done_unanswered(item, change, replace(LOCK, state=state, value=value))
 
 
 SAID = {'state': ItemState.DONE, 'objection': Objection(text='may need a licence')}
@@ -298,9 +298,9 @@ def test_what_a_bmc_said_against_a_change_is_told_unless_the_lock_is_closed_in_t
     inventory = v.inventory(v.gpu(locks=() if lock is None else (lock,)))
     verb = 'engage' if isinstance(change, Engage) else 'release'
     expected = [f'{verb} rot of {v.GPU} at {LOCK.ref}: the BMC took it, and said: may need a licence'] if is_told else []
-    assert expected == list(setting_changes.objected(job((WRITE, SAID), (CLOSE, {}), (change, said)), inventory))
+    assert expected == list(lock_changes.objected(job((WRITE, SAID), (CLOSE, {}), (change, said)), inventory))
 
 
 def test_what_a_bmc_said_against_a_change_is_told_where_nobody_could_look():
     """For nobody knows that the lock is closed."""
-    assert 1 == len(list(setting_changes.objected(job((CLOSE, SAID)), None)))
+    assert 1 == len(list(lock_changes.objected(job((CLOSE, SAID)), None)))

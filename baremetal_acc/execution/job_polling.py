@@ -9,14 +9,14 @@ from datetime import datetime
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution.observation import Bmcs
-from baremetal_acc.execution.reset_probe import probe_reset
-from baremetal_acc.execution.write_probe import probe_write
+from baremetal_acc.execution.reset_polling import probe_reset
+from baremetal_acc.execution.write_polling import probe_write
 from baremetal_acc.model.action import Flash, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.planning import interference, setting_changes
+from baremetal_acc.planning import interference, lock_changes
 from baremetal_acc.planning.action_descriptions import complained, describe
 from baremetal_acc.planning.due_actions import DueActions
 from baremetal_acc.planning.job_items import with_item
@@ -35,7 +35,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: RetryLimits) -> Sigh
     resets: dict[int, bool | None] = {}
     # A write that the job has given up may still run: then it blocks the BMC for everything else, as a foreign update does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
-    own_tasks |= {i.progress.task for i in job.items if i.progress is not None} | setting_changes.own(job)
+    own_tasks |= {i.progress.task for i in job.items if i.progress is not None} | lock_changes.own(job)
     scheduled = {ref.bmc for ref in awaiting_tasks(job)}
     asked: dict[BmcName, tuple[TaskReading, ...] | None] = {}
     foreign: dict[BmcName, int] = {}
@@ -70,7 +70,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: RetryLimits) -> Sigh
         foreign=foreign,
         hosts=hosts,
         foreign_writes=foreign_writes,
-        changes=read_tasks(setting_changes.tasks(job), bmcs),
+        changes=read_tasks(lock_changes.tasks(job), bmcs),
     )
 
 
@@ -146,7 +146,7 @@ def stuck_tasks(job: Job) -> set[Ref]:
 
 def awaiting_tasks(job: Job) -> set[Ref]:
     """Return the tasks of the job that continue only once the host is restarted, and those of its changes of locks."""
-    return {i.task for i in job.items if i.task is not None and i.follows} | setting_changes.own(job)
+    return {i.task for i in job.items if i.task is not None and i.follows} | lock_changes.own(job)
 
 
 def not_ours(active: Iterable[TaskReading], own: Container[Ref], *, is_scheduled: bool) -> tuple[TaskReading, ...]:
