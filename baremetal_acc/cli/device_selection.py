@@ -18,7 +18,7 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='ID',
-        help='only this device: its id, UUID or serial number, or its name as plan prints it; can be repeated',
+        help='only this device: id, UUID, serial number, URI, or name as printed by plan; can be repeated',
     )
 
 

@@ -48,7 +48,7 @@ class App(app.App):
 
     def __init__(self) -> None:
         super().__init__(
-            description='Inventory, firmware, functions and locks of accelerators in bare-metal machines, through their BMCs.',
+            description='Inventory, flash, program, lock and verify accelerators of bare-metal machines through their BMCs.',
             version=metadata.version('baremetal-acc'),
             command_manager=_Verbs('baremetal_acc.cli', convert_underscores=False),
             deferred_help=True,

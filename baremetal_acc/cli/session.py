@@ -41,42 +41,47 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
     :param documents: the command needs the baseline and the catalogue.
     """
     which = parser.add_argument_group('targets')
-    which.add_argument('names', nargs='*', metavar='TARGET', help='name of a target; the same as --target')
+    which.add_argument('names', nargs='*', metavar='TARGET', help='name of a target, as with --target')
     which.add_argument('--target', action='append', default=[], metavar='NAME', help='name of a target; can be repeated')
     if writes:
-        which.add_argument('--all', action='store_true', help='all targets of the list')
+        which.add_argument('--all', action='store_true', help='all targets in the list')
     which.add_argument(
         '--bmcs',
         metavar='FILE',
-        help=f'list of targets and their BMCs, - for standard input (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)',
+        help=f'list of targets and their BMCs; - for standard input (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)',
     )
-    one = parser.add_argument_group('one BMC that is in no list')
+    one = parser.add_argument_group('one BMC without a list')
     one.add_argument(
         '--address',
         metavar='URL',
-        help='https://HOST[:PORT] of the BMC, or ipmi://HOST[:PORT]; one with a key of its own (K_G) has to be in the list',
+        help='https://HOST[:PORT] (Redfish) or ipmi://HOST[:PORT] (IPMI); a BMC with an IPMI key K_G has to be in the list',
     )
-    one.add_argument('--username', metavar='NAME', help='who logs in')
+    one.add_argument('--username', metavar='NAME', help='user name on the BMC')
     one.add_argument(
         '--password-file',
         metavar='FILE',
-        help=f'file with the password; else ${PASSWORD_VARIABLE}, else you are asked. Passwords are never arguments',
+        help=f'file that holds the password (default: ${PASSWORD_VARIABLE}, else a prompt); a password is never an argument',
     )
     trust = one.add_mutually_exclusive_group()
-    trust.add_argument('--verify-ca', metavar='FILE', help='CA bundle that the certificate must verify with')
-    trust.add_argument('--insecure', action='store_true', help='do not verify the certificate')
+    trust.add_argument('--verify-ca', metavar='FILE', help='CA bundle that verifies the certificate of the BMC')
+    trust.add_argument('--insecure', action='store_true', help='do not verify the certificate of the BMC')
+    one.add_argument('--system', metavar='SYSTEM', help='URI or Id of the ComputerSystem, if the BMC has several')
     one.add_argument(
-        '--system', metavar='SYSTEM', help='URI or Id of the ComputerSystem that is meant, where the BMC has several'
+        '--cipher-suite',
+        type=int,
+        choices=tuple(SUITES),
+        help='IPMI cipher suite: 17, or 3 (SHA-1) if the BMC supports nothing better (default: 17)',
     )
     one.add_argument(
-        '--cipher-suite', type=int, choices=tuple(SUITES), help='of IPMI: 17, or 3 (SHA-1) for a BMC that has nothing better'
+        '--exposure',
+        choices=[e.value for e in Exposure],
+        help="whose code runs on the host: a tenant's, the operator's (service), or nobody's (none); default: as configured",
     )
-    one.add_argument('--exposure', choices=[e.value for e in Exposure], help='whose code runs on the machine')
     rules = parser.add_argument_group('configuration')
-    rules.add_argument('--config-file', metavar='FILE', help=f'(default: {CONFIG_FILE} if it is there)')
+    rules.add_argument('--config-file', metavar='FILE', help=f'configuration file (default: {CONFIG_FILE} if it exists)')
     if documents:
-        rules.add_argument('--baseline', metavar='FILE', help='what must hold; wins over the configuration')
-        rules.add_argument('--catalogue', metavar='FILE', help='list of images; wins over the configuration')
+        rules.add_argument('--baseline', metavar='FILE', help='baseline file; overrides the configuration')
+        rules.add_argument('--catalogue', metavar='FILE', help='catalogue file; overrides the configuration')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

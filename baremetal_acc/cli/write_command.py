@@ -38,23 +38,23 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
         parser.set_defaults(fit_width=sys.stdout.isatty() or parser.get_default('fit_width'))
         how = parser.add_argument_group('execution')
         if self.WRITES:
-            how.add_argument('--execute', action='store_true', help='do it; without this the plan is printed only')
+            how.add_argument('--execute', action='store_true', help='execute the plan; without this option it is only printed')
         power = how.add_mutually_exclusive_group()
         power.add_argument(
             '--host-off',
             dest='hold',
             action='store_const',
             const=True,
-            help='power the host off before anything is released or written (default where a tenant has the machine)',
+            help='power the host off before a lock is released or a device written (default with exposure tenant)',
         )
         power.add_argument(
             '--keep-host-running',
             dest='hold',
             action='store_const',
             const=False,
-            help="leave the host running: only where nobody but the operator's own code runs on it",
+            help="do not power the host off; only for hosts that run nothing but the operator's own code",
         )
-        how.add_argument('--no-publish', action='store_true', help='leave placement alone, also if it is configured')
+        how.add_argument('--no-publish', action='store_true', help='do not write to placement, even if it is configured')
         self.add_own_arguments(parser)
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:

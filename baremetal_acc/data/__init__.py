@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which PCI ids are accelerators? Data files that come with the package."""
+"""Data files of the package: PCI ids of accelerators (``devices.toml``), and steps of Ironic's ramdisk that write firmware."""

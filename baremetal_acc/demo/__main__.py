@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is the demo run? ``python -m baremetal_acc.demo [--state DIR]``: start everything, tell the story, stop everything.
+"""Run the demo: start emulated BMCs, placement and Ironic, play the life of a node, and stop all services.
 
-Exit codes: 0 every fact of the story holds, 1 one does not or a service failed, 2 wrong arguments, 130 interrupted.
+Exit codes of ``python -m baremetal_acc.demo [--state DIR]``: 0 every fact of the story holds, 1 one does not or a service
+failed, 2 wrong arguments, 130 interrupted.
 """
 
 import argparse
@@ -36,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: the exit code.
     """
     parser = argparse.ArgumentParser(prog='python -m baremetal_acc.demo', description=(__doc__ or '').split('\n')[0])
-    parser.add_argument('--state', type=Path, metavar='DIR', help='folder for state and logs; it must be new or empty')
+    parser.add_argument(
+        '--state', type=Path, metavar='DIR', help='new or empty folder for state and logs (default: a new temporary folder)'
+    )
     arguments = parser.parse_args(argv)
     interrupt_on_signals()
     try:

@@ -69,66 +69,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('product', nargs='?', default='acc-server', metavar='PRODUCT', help=f'one of {", ".join(PRODUCTS)}')
     parser.add_argument('--recording', type=Path, metavar='DIR', help='serve this recorded tree instead of a product')
     parser.add_argument('--listen', default=LOOPBACK, metavar='ADDRESS', help='address to listen on (default: %(default)s)')
-    parser.add_argument('--port', type=_port, default=0, help='port of the first BMC, the others follow; 0: free ports')
-    parser.add_argument('--http', action='store_true', help='plain HTTP instead of HTTPS')
-    parser.add_argument('--state', type=Path, metavar='DIR', help='keep the state of the machine here')
-    parser.add_argument('--flash-seconds', type=_seconds, default=2.0, metavar='S', help='how long writing an image takes')
-    parser.add_argument('--reset-seconds', type=_seconds, default=0.2, metavar='S', help='how long a reset takes')
-    parser.add_argument('--gpus', type=_count, help='number of GPUs of a product that has some')
     parser.add_argument(
-        '--feature', action='append', default=[], metavar='NAME', help='a feature of the product, each by its name'
+        '--port', type=_port, default=0, help='port of the first BMC; the next BMCs use the next ports; 0: free ports'
+    )
+    parser.add_argument('--http', action='store_true', help='serve HTTP instead of HTTPS')
+    parser.add_argument('--state', type=Path, metavar='DIR', help='folder that keeps the state of the machine')
+    parser.add_argument(
+        '--flash-seconds', type=_seconds, default=2.0, metavar='S', help='seconds to write an image (default: 2)'
+    )
+    parser.add_argument('--reset-seconds', type=_seconds, default=0.2, metavar='S', help='seconds of a reset (default: 0.2)')
+    parser.add_argument('--gpus', type=_count, help='number of GPUs, if the product has GPUs')
+    parser.add_argument(
+        '--feature', action='append', default=[], metavar='NAME', help='optional feature of the product; can be repeated'
     )
     parser.add_argument(
         '--habit',
         action='append',
         default=[],
         metavar='NAME',
-        help=f'how the BMCs behave for ever, each by its name: {", ".join(REDFISH_HABITS)}',
+        help=f'permanent behaviour of the BMCs; can be repeated: {", ".join(REDFISH_HABITS)}',
     )
     parser.add_argument(
-        '--write-spdm-root', type=Path, metavar='FILE', help='write the root that devices sign under (--feature spdm), as PEM'
+        '--write-spdm-root',
+        type=Path,
+        metavar='FILE',
+        help='write the root certificate of devices that sign (--feature spdm), in PEM',
     )
-    parser.add_argument('--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC')
-    parser.add_argument('--users', type=Path, metavar='FILE', help='JSON: {"BMC or *": [{"username", "password", "role"}]}')
-    parser.add_argument('--ready-file', type=Path, metavar='FILE', help='write where everything is, passwords included')
-    parser.add_argument('--delay', type=_seconds, default=0.0, metavar='S', help='seconds that every answer takes')
-    parser.add_argument('--slots', type=_count, help='requests in progress at a time')
-    parser.add_argument('--expand-member-delay', type=_seconds, default=0.0, metavar='S', help='seconds per expanded member')
-    parser.add_argument('--no-expand', action='store_true', help='do not know $expand')
-    parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: images are pulled only')
-    parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images are pushed only')
     parser.add_argument(
-        '--http-push', action='store_true', help='HttpPushUri, with its targets, its options, and flags to reserve them'
+        '--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC (default: 4)'
     )
-    parser.add_argument('--no-update-service', action='store_true', help='no UpdateService at all')
-    parser.add_argument('--no-auth', action='store_true', help='answer everybody')
     parser.add_argument(
-        '--ipmi', action='store_true', help='the BMCs speak IPMI, too; with --port on the UDP ports of that number'
+        '--users', type=Path, metavar='FILE', help='accounts in JSON: {"BMC or *": [{"username", "password", "role"}]}'
+    )
+    parser.add_argument(
+        '--ready-file', type=Path, metavar='FILE', help='write addresses and accounts in JSON, passwords included'
+    )
+    parser.add_argument('--delay', type=_seconds, default=0.0, metavar='S', help='seconds that each answer takes')
+    parser.add_argument('--slots', type=_count, help='requests in progress at a time per BMC (default: any number)')
+    parser.add_argument(
+        '--expand-member-delay', type=_seconds, default=0.0, metavar='S', help='further seconds for each expanded member'
+    )
+    parser.add_argument('--no-expand', action='store_true', help='do not support $expand')
+    parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: BMCs only pull images')
+    parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images can only be pushed')
+    parser.add_argument(
+        '--http-push', action='store_true', help='offer HttpPushUri, with its targets, its options and their Busy flags'
+    )
+    parser.add_argument('--no-update-service', action='store_true', help='no UpdateService')
+    parser.add_argument('--no-auth', action='store_true', help='answer without authentication')
+    parser.add_argument(
+        '--ipmi', action='store_true', help='also serve IPMI; with --port, on the UDP ports of the same numbers'
     )
     suites = ','.join(str(number) for number in SUITES)
     parser.add_argument(
-        '--ipmi-suites', type=_suites, metavar='N[,N]', help=f'cipher suites that they offer (default: {suites})'
+        '--ipmi-suites', type=_suites, metavar='N[,N]', help=f'IPMI cipher suites of the BMCs (default: {suites})'
     )
-    parser.add_argument('--ipmi-idle-seconds', type=_seconds, metavar='S', help='after which a session has ended (default: 60)')
-    parser.add_argument('--ipmi-loss', type=_share, metavar='SHARE', help='of the datagrams, each way, that are lost (0 to 1)')
-    parser.add_argument('--ipmi-delay', type=_seconds, metavar='S', help='seconds by which each of their answers is late')
-    parser.add_argument('--no-hpm', action='store_true', help='over IPMI nothing takes firmware')
-    parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: blocks of an upload have 200 bytes at most')
-    parser.add_argument('--no-manual-rollback', action='store_true', help='controllers cannot go back by a command')
-    parser.add_argument('--automatic-rollback', action='store_true', help='they go back by themselves when a self-test fails')
+    parser.add_argument(
+        '--ipmi-idle-seconds', type=_seconds, metavar='S', help='seconds until an idle IPMI session ends (default: 60)'
+    )
+    parser.add_argument('--ipmi-loss', type=_share, metavar='SHARE', help='share of IPMI datagrams lost each way, 0 to 1')
+    parser.add_argument('--ipmi-delay', type=_seconds, metavar='S', help='delay of each IPMI answer in seconds')
+    parser.add_argument('--no-hpm', action='store_true', help='no firmware update over IPMI (HPM.1)')
+    parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: upload blocks have at most 200 bytes')
+    parser.add_argument('--no-manual-rollback', action='store_true', help='controllers support no manual rollback')
+    parser.add_argument(
+        '--automatic-rollback', action='store_true', help='controllers roll back by themselves when a self-test fails'
+    )
     parser.add_argument(
         '--hpm-habit',
         action='append',
         default=[],
         choices=HABITS,
-        help='how controllers that take firmware differ from the standard, each by its name',
+        help='deviation of the updatable IPMI controllers from HPM.1; can be repeated',
     )
     parser.add_argument(
         '--inventory-habit',
         action='append',
         default=[],
         choices=INVENTORY_HABITS,
-        help='what else is among the FRUs and sensor data records, each by its name',
+        help='further content or behaviour of the FRUs and sensor data records; can be repeated',
     )
     parser.add_argument('--no-firewall', action='store_true', help='no firmware firewall: nothing can be locked over IPMI')
     parser.add_argument(
@@ -136,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         choices=_HABITS,
-        help='how the firewall differs from the standard, each by its name',
+        help='deviation of the firmware firewall from IPMI; can be repeated',
     )
 
 
@@ -377,7 +396,8 @@ def _remember(path: Path, emulator: Emulator) -> None:
 def main() -> int:
     """Run ``python -m baremetal_acc.emulator``."""
     parser = argparse.ArgumentParser(
-        prog='python -m baremetal_acc.emulator', description='A stateful Redfish BMC with accelerators, for tests'
+        prog='python -m baremetal_acc.emulator',
+        description='Serve a stateful emulated Redfish BMC with accelerators, for tests.',
     )
     add_arguments(parser)
     return run(parser.parse_args())

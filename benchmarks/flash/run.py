@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the update of one node, and of a hundred, with the time of the slowest device and with Ironic's own update; and one
-bundle for a tray with one upload for each of its components.
+"""Benchmark firmware updates of 1 node, of 100 nodes and of a tray, against the slowest device and Ironic's own update.
 
-Ours is turned as the command line does it for one node, and by our periodic in Ironic's workers for a hundred; both write the
-same images to the same emulated machines in the same run. What is computed and sent takes its real time. Pauses are jumped over
-by client and machines together, so that hours pass in minutes and nothing that costs CPU is for free. What counts as flashed is
-what the machine itself says afterwards, never what a client says.
+For one node our job is driven as the command line does it, for a hundred by our periodic in Ironic's workers. Ironic's own
+update writes the same images to the same emulated machines in the same run. For a tray, one bundle is compared with one upload
+for each of its components. What is computed and sent takes its real time. Client and machines skip pauses together, so that
+hours pass in minutes and CPU time still counts. A device counts as flashed when the machine itself says so afterwards, never
+because a client says so.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare an inventory of one BMC with the physical limit and with the peers, on the same served trees.
+"""Compare the inventory of one BMC with the physical limit and with other clients, on the same served trees.
 
-Every client is a process of its own and is measured from its first request to its last; the server counts. Clients take turns
-in every round; medians are printed, beside the floor of ``floor.py``.
+Every client is a process of its own and is measured from its first request to its last; the server does the counting. Clients
+take turns in every round. Medians are printed next to the floor of ``floor.py``.
 """
 
 import argparse

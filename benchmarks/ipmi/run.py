@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How fast are commands, an inventory, and an upload by HPM.1 over RMCP+? Ours, ipmitool and python-ipmi at the same BMCs.
+"""Benchmark commands, an inventory and an HPM.1 upload over RMCP+: ours, ipmitool and python-ipmi at the same BMCs.
 
-All in one run, in turns, each a process of its own, with cipher suite 17 (python-ipmi: 3), and with answers that come at once
-and after 2 ms. BMCs count what they are asked. Time is from the first packet to the last: of ipmitool, which does not tell it,
-that of its processes, which begin in some milliseconds. Whether the version of an upload runs is asked when its time is over.
+All clients take turns in one run, each in a process of its own, with cipher suite 17 (python-ipmi: 3), and with BMCs that
+answer at once and after 2 ms. The BMCs count the requests. Time is measured from the first packet to the last; for ipmitool,
+which does not report it, the time of its processes is used, which start in some milliseconds. Whether the uploaded version runs
+is checked after the time was taken.
 
-How much faster one is than another is told of each round, where they come one after the other, and the median of these counts:
-a machine that is busy for a while slows both. python-ipmi, of which there is no bar, takes minutes, and is there in the first
-rounds only.
+The speed of two clients is compared in each round, where they run one after the other, and the median of these ratios counts: a
+machine that is busy for a while slows both. python-ipmi, for which there is no bar, takes minutes, and runs in the first rounds
+only.
 """
 
 import argparse

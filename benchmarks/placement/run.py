@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many calls, and how much time, does it take to tell placement of accelerators? Ours, Cyborg's conductor, Nova's client.
+"""Benchmark the calls and the time to publish accelerators in placement: ours, Cyborg's conductor and Nova's client.
 
-All in one run on one real placement, in turns, each client a process of its own. Placement itself counts what it was asked.
-Time is from the first call to the last, as the client has it; starting Python and importing are not in it.
+All clients take turns in one run on one real placement, each in a process of its own. Placement itself counts the requests.
+Time is measured by the client from the first call to the last, without the start of Python and its imports.
 """
 
 import argparse

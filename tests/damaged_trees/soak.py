@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Damage every link and member of every recorded tree in every way, one at a time, and look: ``make soak-trees``.
+"""Damage every link and member of each recorded tree in every way, one at a time, and inspect it: ``make soak-trees``.
 
     python -m tests.damaged_trees.soak [--folder DIR] [--looks 50000] [--seconds N] [--processes N] [--tree NAME] [--only N]
 
-What came of each look is noted in the folder, with the commit, so that a soak that was cut off goes on where it was; on another
-commit it begins anew. ``--tree NAME --only NUMBER`` looks once more and says what was wrong.
+The result of each inspection is stored in the folder, with the commit: an interrupted soak resumes there, and on another commit
+it starts again. ``--tree NAME --only NUMBER`` repeats one inspection and prints what was wrong.
 """
 # ruff: noqa: T201
 

@@ -4,8 +4,8 @@
 
     python -m tests.exploration.soak [--folder DIR] [--seconds 3600] [--sequences 1000] [--seed N] [--processes 2] [--only ITEM]
 
-What is done is noted in the folder, so that a soak that was cut off goes on where it was. ``--only sequence:7`` plays one thing
-again and tells its story.
+Each finished item is stored in the folder, so that an interrupted soak resumes there. ``--only sequence:7`` repeats one item
+and prints what was wrong.
 """
 # ruff: noqa: T201
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does every look at a hostile BMC end well, 100,000 changed answers long? ``make soak-hostile``.
+"""Inspect a hostile BMC until it has sent 100,000 changed answers, and check that every inspection ends well.
 
-``--seed N --only NUMBER`` looks once more, and says what was done to which answer.
+``make soak-hostile`` runs it. ``--seed N --only NUMBER`` repeats one inspection, and prints what was done to which answer.
 """
 
 # ruff: noqa: T201

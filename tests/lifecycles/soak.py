@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Many random lifecycles of machines, each by a seed: no hand-over without fresh proof, and hardly a refusal without a cause.
+"""Play random lifecycles of machines, each by a seed: no hand-over without fresh proof, hardly a refusal without a cause.
 
     python -m tests.lifecycles.soak [--lifecycles 100000] [--seed N] [--processes 2] [--only SEED]
 
-A life has one to three lifecycles: a cleaning, a deployment, a tenant. ``--only`` plays one and tells its story.
+A life has one to three lifecycles: a cleaning, a deployment, a tenant. ``--only`` plays one and prints its events.
 """
 # ruff: noqa: T201
 

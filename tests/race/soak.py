@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers and claimers race for placement, and every third request meets a fault: no ghost, nothing promised twice.
+"""Race publishers and claimers for placement, with a fault in every third request: no ghost, nothing promised twice.
 
     python -m tests.race.soak [--database mariadb] [--operations 100000] [--seed N] [--faults 0.3] [--break DEFECT]
 

@@ -10,9 +10,11 @@ from baremetal_acc.cli.write_command import PlanningCommand
 
 
 class ApplyCommand(PlanningCommand):
-    """Flash, program and lock until targets hold to the baseline. A dry run unless --execute is given.
+    """Flash, program and lock accelerators until targets meet the baseline. Writes to BMCs only with --execute.
 
-    With --execute a job that an earlier, killed run left behind is looked at and continued.
+    Without --execute the plan is printed (dry run). With --execute, a job that an interrupted run left unfinished is read back
+    and resumed. Exit code 0: the baseline is met; 3: a demand is not met, or a dry run found something to do; 4: refused, no
+    image reached a device; 6: a write was begun and failed: inspect the device.
     """
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -26,16 +28,16 @@ class ApplyCommand(PlanningCommand):
 
 def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that discard earlier proofs, and cards that were seen earlier."""
-    what = parser.add_argument_group('what counts')
+    what = parser.add_argument_group('stored evidence')
     what.add_argument(
         '--new-lifecycle',
         action='store_true',
-        help='the machine comes back from a tenant: locks that were proven before count for nothing and are engaged again',
+        help='the machine comes back from a tenant: discard earlier proof of its locks, and engage every lock again',
     )
     what.add_argument(
         '--forget-vanished',
         action='store_true',
-        help='the cards that are there now are all that ought to be there; without this a card that has vanished is not met',
+        help='expect only the cards that are present now; without this option a card that has vanished is not met',
     )
 
 

@@ -39,15 +39,16 @@ Json = dict[str, Any]
 
 
 class CatalogueCheckCommand(ReportCommand):
-    """Say whether every image of the catalogue could be written now: its bytes, its digest, signatures, and its way back.
+    """Check that every image of the catalogue can be written: bytes, digest, signatures, restore image. Contacts no BMC.
 
-    Exit code 0: all of them, but for those that the catalogue denies; 4: a plan that needs one of the others would be refused.
+    Exit code 0: every image can, except those that the catalogue denies; 4: a plan that needs one of the others would be
+    refused.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the catalogue and the output."""
         _add_arguments(parser)
-        parser.add_argument('--unmet', action='store_true', help='print only what is wrong (table, csv and value)')
+        parser.add_argument('--unmet', action='store_true', help='print only images with errors (table, csv and value)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Open every image as a job would."""
@@ -79,14 +80,15 @@ class CatalogueCheckCommand(ReportCommand):
 
 
 class CatalogueShowCommand(ReportCommand):
-    """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read.
+    """Print the content of the catalogue, after its signature was checked as configured. Contacts no BMC.
 
-    With a PLDM package in its place: what that says of itself, its devices and its components. Nobody has vouched for it.
+    The images themselves are not read. If a PLDM package is given instead, prints what the package says of itself, its devices
+    and its components; no signature of a package is checked.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the catalogue or the PLDM package."""
-        _add_arguments(parser, 'CATALOGUE|PACKAGE', 'the file; the same as --catalogue; or a PLDM package: FILE.fwpkg')
+        _add_arguments(parser, 'CATALOGUE|PACKAGE', 'catalogue file, as with --catalogue; or a PLDM package: FILE.fwpkg')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read and print the catalogue, or the package."""
@@ -116,34 +118,36 @@ class CatalogueShowCommand(ReportCommand):
 
 
 class Sign(ReportCommand):
-    """Sign the catalogue, or images of it, with a private key that only its owner can read.
+    """Sign the catalogue, or images of it, with a private key that only its owner can read. Contacts no BMC.
 
-    The signature of the catalogue goes into a file beside it, whose name ends with .sig; that of an image into the file that
-    the catalogue names. Whoever checks needs the public key, or the CA of the certificate, among the trust_roots of his
-    configuration.
+    The signature of the catalogue is written to a file next to it, whose name ends with .sig; that of an image to the file that
+    the catalogue names. To verify the signature, the option trust_roots has to name the public key, or the CA of the
+    certificate.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the key and for what is signed."""
         _add_arguments(parser)
-        who = parser.add_argument_group('who signs')
+        who = parser.add_argument_group('signer')
         who.add_argument(
             '--key',
             metavar='FILE',
             required=True,
-            help=f'private key in PEM, mode 0600; its passphrase comes from ${PASSPHRASE_VARIABLE}, else you are asked',
+            help=f'private key in PEM, mode 0600 (its passphrase: ${PASSPHRASE_VARIABLE}, else a prompt)',
         )
-        who.add_argument('--certificate', metavar='FILE', help="PEM: the signer's certificate, then those in between")
-        what = parser.add_argument_group('what is signed')
+        who.add_argument('--certificate', metavar='FILE', help="PEM: the signer's certificate, then the intermediate ones")
+        what = parser.add_argument_group('content to sign')
         what.add_argument(
             '--image',
             action='append',
             default=[],
             metavar='NAME',
-            help='sign this image and not the catalogue; its bytes are compared with its digest first; can be repeated',
+            help='sign this image, not the catalogue, after its bytes were compared with its digest; can be repeated',
         )
         what.add_argument(
-            '--add', action='store_true', help='keep the signatures that are there: by others, and over what was signed before'
+            '--add',
+            action='store_true',
+            help='keep existing signatures: those of other signers, and those over earlier content',
         )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -199,12 +203,14 @@ class Sign(ReportCommand):
 
 
 def _add_arguments(
-    parser: argparse.ArgumentParser, metavar: str = 'CATALOGUE', explained: str = 'the file; the same as --catalogue'
+    parser: argparse.ArgumentParser, metavar: str = 'CATALOGUE', explained: str = 'catalogue file, as with --catalogue'
 ) -> None:
     which = parser.add_argument_group('catalogue')
     which.add_argument('file', nargs='?', metavar=metavar, help=explained)
-    which.add_argument('--catalogue', metavar='FILE', help='the file; wins over the configuration')
-    which.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+    which.add_argument('--catalogue', metavar='FILE', help='catalogue file; overrides the configuration')
+    which.add_argument(
+        '--config-file', metavar='FILE', help=f'configuration file (default: {session.CONFIG_FILE} if it exists)'
+    )
 
 
 def _named(arguments: argparse.Namespace) -> argparse.Namespace:

@@ -61,23 +61,23 @@ Json = dict[str, Any]
 
 
 class Issue(ReportCommand):
-    """Look at targets, verify them, and sign what was proven. Writes nothing to a BMC.
+    """Verify targets, and sign a hand-over certificate of what was proven for each. Writes nothing to a BMC.
 
-    Locks have to be engaged by us and read back: what is merely found closed is not certified, whatever a rule accepts. The
-    certificate is of the lifecycle that the state folder has of the target (apply --new-lifecycle begins the next one).
-    Exit code 0: issued; 3: something is not met, and there is no certificate.
+    Only locks that baremetal-acc engaged and read back are certified: a lock that was merely found engaged is not, whatever a
+    rule accepts. The certificate is valid for the lifecycle of the target in the state folder (apply --new-lifecycle begins the
+    next one). Exit code 0: issued; 3: a demand is not met, and no certificate is issued.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets, the signing key and the output."""
         session.add_arguments(parser, writes=False)
         signing = parser.add_argument_group('certificate')
-        signing.add_argument('--key', metavar='FILE', help='Ed25519 key in PEM, mode 0600; wins over the configuration')
+        signing.add_argument('--key', metavar='FILE', help='Ed25519 private key in PEM, mode 0600; overrides the configuration')
         where = signing.add_mutually_exclusive_group()
-        where.add_argument('--out', metavar='FILE', help='write the certificate of the one target there')
-        where.add_argument('--folder', metavar='DIR', help='keep certificates there; wins over the configuration')
-        signing.add_argument('--deployment', metavar='ID', help='what you call this hand-over (default: a new UUID)')
-        signing.add_argument('--days', metavar='N', help='days after which it holds no more (default: it has no such end)')
+        where.add_argument('--out', metavar='FILE', help='write the certificate of one target to this file')
+        where.add_argument('--folder', metavar='DIR', help='store certificates in this folder; overrides the configuration')
+        signing.add_argument('--deployment', metavar='ID', help='id of this hand-over (default: a new UUID)')
+        signing.add_argument('--days', metavar='N', help='validity in days, 1 to 3650 (default: no end)')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -154,7 +154,7 @@ class Issue(ReportCommand):
 
 
 class CertificateShowCommand(ReportCommand):
-    """Print what a certificate says. Nothing of it is checked: verify does that."""
+    """Print the content of a certificate without checking it; certificate verify checks it. Contacts no BMC."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the argument that names the certificate."""
@@ -179,9 +179,9 @@ class CertificateShowCommand(ReportCommand):
 
 
 class CertificateVerifyCommand(ReportCommand):
-    """Check a certificate offline: who signed it, whether it is of this node and this life, and what it proves and does not.
+    """Check a certificate offline: its signer, node and lifecycle, what it proves and what it does not. Contacts no BMC.
 
-    Exit code 0: it holds; 3: it does not, and each reason is told.
+    Exit code 0: the certificate is valid; 3: it is not, and each reason is printed.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -192,13 +192,15 @@ class CertificateVerifyCommand(ReportCommand):
             action='append',
             default=[],
             metavar='FILE',
-            help='Ed25519 public key of an issuer in PEM; can be repeated (default: certificate_trust and certificate_key '
-            'of the configuration)',
+            help='Ed25519 public key of a trusted issuer in PEM; can be repeated (default: certificate_trust and '
+            'certificate_key of the configuration)',
         )
-        parser.add_argument('--node', metavar='UUID', help='it has to be of this node (of a target without UUID: its name)')
-        parser.add_argument('--lifecycle', metavar='N', help='and of this lifecycle of the node')
-        parser.add_argument('--deployment', metavar='ID', help='and of this deployment')
-        parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+        parser.add_argument('--node', metavar='UUID', help='expected node UUID (name of the target if it has no UUID)')
+        parser.add_argument('--lifecycle', metavar='N', help='expected lifecycle of the node')
+        parser.add_argument('--deployment', metavar='ID', help='expected deployment id')
+        parser.add_argument(
+            '--config-file', metavar='FILE', help=f'configuration file (default: {session.CONFIG_FILE} if it exists)'
+        )
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Verify the certificate."""
@@ -226,15 +228,15 @@ class CertificateVerifyCommand(ReportCommand):
 
 
 class Extract(ReportCommand):
-    """Take the certificate out of what Ironic shows of a node: baremetal node show -f json NODE.
+    """Extract the certificate of a node from the output of: baremetal node show -f json NODE. Contacts no BMC.
 
-    Nothing of it is checked but that it is what was issued: verify does the rest.
+    Only the digest is checked, against the digest of the issued certificate; certificate verify checks the rest.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the node's JSON and the output file."""
-        _add_file(parser, 'what Ironic shows of the node, in JSON')
-        parser.add_argument('--out', metavar='FILE', required=True, help='write the certificate there')
+        _add_file(parser, 'JSON of the node as shown by Ironic')
+        parser.add_argument('--out', metavar='FILE', required=True, help='write the certificate to this file')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Find the certificate in the node, and write it to the file."""
@@ -265,7 +267,7 @@ class Extract(ReportCommand):
 # ---------------------------------------------------------------------------------------------------------------- arguments
 
 
-def _add_file(parser: argparse.ArgumentParser, what: str = 'the certificate') -> None:
+def _add_file(parser: argparse.ArgumentParser, what: str = 'certificate') -> None:
     parser.add_argument('file', metavar='FILE', help=f'{what}; {STDIN} for standard input')
 
 

@@ -32,9 +32,9 @@ Json = dict[str, Any]
 
 
 class CustodyShowCommand(ReportCommand):
-    """Look at targets, and tell the chain of custody of each card up to now. Writes nothing to a BMC.
+    """Read targets, and print the chain of custody of each card up to now. Writes nothing to a BMC.
 
-    Exit code 0: every chain holds that a rule requires; 3: one does not.
+    Exit code 0: every chain that a rule requires holds; 3: one does not.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -62,19 +62,28 @@ class CustodyShowCommand(ReportCommand):
 
 
 class Accept(ReportCommand):
-    """Answer for what the cards of one target run, until a day: their chains of custody begin without a write.
+    """Take responsibility for what the cards of one target run, until a date. Writes nothing to a BMC.
 
-    For the first day of a fleet, and for cards without an image. Writes nothing to a BMC. A card that the host can write is
-    accepted only while the host is off, and one that is quarantined never. Exit code 0: accepted; 4: refused.
+    Begins a new chain of custody for each card, without writing the card: for the first day of a fleet, and for cards without
+    an image. A card that the host can write is accepted only while the host is off; a card in quarantine is never accepted.
+    Exit code 0: accepted; 3: accepted, but a chain that a rule requires does not hold; 4: refused.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the target and the acceptance."""
         session.add_arguments(parser, writes=False)
         given = parser.add_argument_group('acceptance')
-        given.add_argument('--until', required=True, metavar='DATE', help=f'when it ends, {END_HINT.replace("%", "%%")}')
-        given.add_argument('--reason', required=True, metavar='TEXT', help='why; certificates name it')
-        given.add_argument('--device', action='append', default=[], metavar='NAME', help='only this device; can be repeated')
+        given.add_argument(
+            '--until', required=True, metavar='DATE', help=f'end of the acceptance, {END_HINT.replace("%", "%%")}'
+        )
+        given.add_argument('--reason', required=True, metavar='TEXT', help='reason, named in certificates')
+        given.add_argument(
+            '--device',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='only this device: id, UUID, serial number, URI or name; can be repeated',
+        )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""

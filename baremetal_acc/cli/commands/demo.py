@@ -18,9 +18,10 @@ NEEDED = ('ironic', 'placement', 'waitress', 'aiohttp', 'cryptography')
 
 
 class Demo(command.Command):
-    """Tell the main job as it happens: emulated BMCs, real placement, real Ironic. Needs the extra demo.
+    """Show the main job with emulated BMCs, real placement and real Ironic. Needs the extra demo.
 
-    All state and logs lie in one folder, which it names; everything that it started is stopped at the end.
+    All state and logs are in one folder, which is printed. Every service that was started is stopped at the end. Exit code 0:
+    every fact of the demo holds; 1: one does not, or a service failed; 2: an argument is wrong; 130: interrupted.
     """
 
     app_dist_name = text.PROGRAM
@@ -28,7 +29,9 @@ class Demo(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The parser, with the options that are passed on to the demo."""
         parser = strict(super().get_parser(prog_name))
-        parser.add_argument('--state', metavar='DIR', help='folder for state and logs')
+        parser.add_argument(
+            '--state', metavar='DIR', help='new or empty folder for state and logs (default: a new temporary folder)'
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

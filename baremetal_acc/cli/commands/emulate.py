@@ -16,7 +16,10 @@ _LAST_PORT = 65535
 
 
 class Emulate(command.Command):
-    """Serve an emulated machine with accelerators, or a recorded tree, until Ctrl-C. Needs the extra emulator."""
+    """Serve the BMCs of an emulated machine with accelerators, or a recorded tree, until Ctrl-C. Needs the extra emulator.
+
+    Exit code 0: stopped; 1: could not serve; 2: an argument is wrong.
+    """
 
     app_dist_name = text.PROGRAM
 

@@ -55,8 +55,9 @@ _Wanted = tuple[int, TargetEntry, Target | AccError]
 class InventoryCommand(ReportCommand):
     """List the accelerators of targets with firmware, functions and locks. Writes nothing to a BMC.
 
-    Takes any number of targets, some hundreds at a time. With -f json or yaml it prints one document of all targets (see the
-    schema inventory.json in the documentation).
+    Reads any number of targets, some hundreds at a time. With -f json or yaml, prints one document of all targets (see the
+    schema inventory.json in the documentation). Exit code 0: every target was read, with or without gaps; else that of the
+    worst failure.
     """
 
     _streamed = False
@@ -65,13 +66,13 @@ class InventoryCommand(ReportCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets and output."""
         session.add_arguments(parser, writes=False, documents=False)
+        parser.add_argument('--stream', action='store_true', help='print each target as one line of JSON as soon as it is read')
         parser.add_argument(
-            '--stream', action='store_true', help='print each target as one line of JSON as soon as it was read'
+            '--measure',
+            action='store_true',
+            help='also request signed SPDM measurements from devices, which takes seconds for each',
         )
-        parser.add_argument(
-            '--measure', action='store_true', help='let devices sign what they run (SPDM), too: it takes seconds for each'
-        )
-        parser.add_argument('--no-progress', action='store_true', help='do not count targets on the terminal')
+        parser.add_argument('--no-progress', action='store_true', help='do not show the progress line')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read the inventory of every target."""

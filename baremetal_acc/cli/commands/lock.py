@@ -9,9 +9,10 @@ from baremetal_acc.cli.write_command import PlanningCommand
 
 
 class Lock(PlanningCommand):
-    """Engage every lock that the baseline asks for, and prove it. A dry run unless --execute is given.
+    """Engage every lock that the baseline demands, and prove it by reading it back. Writes to BMCs only with --execute.
 
-    Firmware and functions stay as they are, also where they differ from the baseline.
+    Without --execute the plan is printed (dry run). Firmware and functions are not written, even where they differ from the
+    baseline. The exit codes are those of apply.
     """
 
     VERB: ClassVar[Verb] = Verb.LOCK

@@ -41,9 +41,10 @@ Json = dict[str, Any]
 
 
 class CatalogueAddCommand(command.Command):
-    """Print a draft of the catalogue's entries for a PLDM package: what it says is written down, what it cannot say is marked.
+    """Draft the catalogue entries for a PLDM package. Contacts no BMC, and changes no catalogue.
 
-    Nothing is signed, and no catalogue is changed: put the entries into one, fill in what is marked, and sign it.
+    The entries contain what the package says, and a mark for each fact that it cannot say. Nothing is signed: copy the entries
+    into a catalogue, fill in what is marked, and sign the catalogue.
     """
 
     app_dist_name = text.PROGRAM
@@ -51,15 +52,19 @@ class CatalogueAddCommand(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Which package, which of its components."""
         parser = strict(super().get_parser(prog_name))
-        parser.add_argument('file', metavar='PACKAGE', help='the package: FILE.fwpkg')
+        parser.add_argument('file', metavar='PACKAGE', help='PLDM package: FILE.fwpkg')
         parser.add_argument(
             '--component',
             type=int,
             metavar='ID',
-            help='an [[image]] for the component with this identifier alone (default: a [[bundle]], where there are several)',
+            help='draft an [[image]] for the component with this identifier only (default: a [[bundle]], if there are several)',
         )
-        parser.add_argument('--source', metavar='PATH', help='how the catalogue names the file (default: its name)')
-        parser.add_argument('--output', metavar='FILE', help='write a catalogue with the entries into this new file')
+        parser.add_argument(
+            '--source', metavar='PATH', help='path by which the catalogue names the package (default: its name)'
+        )
+        parser.add_argument(
+            '--output', metavar='FILE', help='write a catalogue with the entries to this new file (default: print them)'
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -11,10 +11,10 @@ from baremetal_acc.cli.write_command import PlanningCommand
 
 
 class PlanCommand(PlanningCommand):
-    """Print what has to be done until targets hold to the baseline. Writes nothing to a BMC.
+    """Print what apply would do until targets meet the baseline, and what it would refuse. Writes nothing to a BMC.
 
-    Exit code 0: nothing, and everything holds; 3: something is to be done, or does not hold; 4: the plan holds refusals, and
-    apply would do nothing at all.
+    Exit code 0: nothing to do, the baseline is met; 3: something to do, or a demand is not met; 4: the plan contains refusals,
+    and apply would do nothing.
     """
 
     WRITES: ClassVar[bool] = False

@@ -43,8 +43,10 @@ FORMAT = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that ``plan``, ``apply`` and ``watch`` share."""
-    parser.add_argument('--pools', metavar='FILE', help='pool file; wins over the configuration')
-    parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+    parser.add_argument('--pools', metavar='FILE', help='pool file; overrides the configuration')
+    parser.add_argument(
+        '--config-file', metavar='FILE', help=f'configuration file (default: {session.CONFIG_FILE} if it exists)'
+    )
 
 
 def state_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
@@ -102,9 +104,9 @@ def begin(
 
 
 class PoolPlanCommand(ReportCommand):
-    """Print which free regions would be given another function, and which goals cannot be reached and why. Writes nothing.
+    """Print which free regions would get another function, and which goals cannot be reached and why. Writes nothing.
 
-    Exit code 0: every pool has its goal, and nobody waits; 3: something is to be done, or cannot be done now.
+    Exit code 0: every pool has reached its goal, and no demand waits; 3: something to do, or something that cannot be done now.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -127,11 +129,11 @@ class PoolPlanCommand(ReportCommand):
 
 
 class PoolApplyCommand(ReportCommand):
-    """Give free regions another function, as pool plan prints it, and wait until they can be claimed as that.
+    """Reprogram free regions as pool plan prints, and wait until they can be claimed. Writes to Ironic and placement.
 
-    Machines of which anything is claimed are never touched: a claim that is made meanwhile cancels what is planned for its
-    machine. What another call has left unfinished is gone on with first. Exit code 0: every pool has its goal, and nobody
-    waits; 3: not all goals could be reached now; 6: a machine failed, or is not back yet.
+    A machine of which anything is claimed is never touched: a claim that is made meanwhile cancels the plan for its machine.
+    Moves that an earlier call left unfinished are resumed first. Exit code 0: every pool has reached its goal, and no demand
+    waits; 3: not every goal could be reached now; 6: a machine failed, or is not available again yet.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -157,9 +159,10 @@ class PoolApplyCommand(ReportCommand):
 
 
 class Watch(command.Command):
-    """Do what pool apply does, round after round. A changed pool file counts from the next round on.
+    """Do what pool apply does, in rounds, until it is stopped. Writes to Ironic and placement.
 
-    Ctrl-C and SIGTERM end it: what is under way goes on with the next pool apply or pool watch.
+    A changed pool file takes effect in the next round. Ctrl-C and SIGTERM stop the command: moves in progress are stored, and
+    the next pool apply or pool watch resumes them.
     """
 
     app_dist_name = text.PROGRAM
@@ -168,7 +171,9 @@ class Watch(command.Command):
         """The parser, with the options for the pool file, the configuration and the interval."""
         parser = strict(super().get_parser(prog_name))
         add_arguments(parser)
-        parser.add_argument('--interval', type=float, default=30.0, metavar='SECONDS', help='between two rounds (default: 30)')
+        parser.add_argument(
+            '--interval', type=float, default=30.0, metavar='SECONDS', help='seconds between two rounds (default: 30)'
+        )
         return parser
 
     def get_epilog(self) -> str:

@@ -50,7 +50,9 @@ class _DemandCommand(ReportCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the option for the configuration file."""
-        parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+        parser.add_argument(
+            '--config-file', metavar='FILE', help=f'configuration file (default: {session.CONFIG_FILE} if it exists)'
+        )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -63,19 +65,23 @@ class _DemandCommand(ReportCommand):
 
 
 class DemandAddCommand(_DemandCommand):
-    """Say that somebody waits for a function and has found none. pool watch, or the next pool apply, has a region programmed.
+    """Record that somebody waits for a function and has found no free region with it. Contacts no BMC.
 
-    The same --id told twice is one demand, which keeps its first time. Exit code 0: it waits now; 4: too many wait already, or
-    somebody waits for something else under that --id.
+    pool watch, or the next pool apply, has a region programmed. A demand that is added twice with the same --id counts once,
+    and keeps its first time. Exit code 0: recorded; 4: too many demands wait already, or --id names a different demand.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options that describe the demand."""
         super().add_arguments(parser)
-        parser.add_argument('function', metavar='FUNCTION', help='as the catalogue calls it, or its class in placement')
-        parser.add_argument('--catalogue', metavar='FILE', help='list of images; wins over the configuration')
-        parser.add_argument('--resource-class', metavar='CLASS', help='of the machines that would do (default: all)')
-        parser.add_argument('--id', metavar='ID', help='what the demand is called (default: a new UUID)')
+        parser.add_argument(
+            'function', metavar='FUNCTION', help='function of the catalogue, by its name or its resource class in placement'
+        )
+        parser.add_argument('--catalogue', metavar='FILE', help='catalogue file; overrides the configuration')
+        parser.add_argument(
+            '--resource-class', metavar='CLASS', help='resource class of the machines that are suitable (default: all)'
+        )
+        parser.add_argument('--id', metavar='ID', help='id of the demand (default: a new UUID)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Store the demand."""
@@ -89,7 +95,7 @@ class DemandAddCommand(_DemandCommand):
 
 
 class List(_DemandCommand):
-    """Print who waits for which function, and how far it has come with it. Exit code 0."""
+    """List the demands for functions: who waits for which function, and its progress. Writes nothing. Exit code 0."""
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read and print the demands."""
@@ -101,12 +107,12 @@ class List(_DemandCommand):
 
 
 class Drop(_DemandCommand):
-    """Forget demands. What is being programmed for them goes on. Exit code 0: they are gone; 3: there was no such demand."""
+    """Delete demands. Programming that has begun for them continues. Exit code 0: deleted; 3: no such demand."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the argument that names the demands."""
         super().add_arguments(parser)
-        parser.add_argument('ids', nargs='+', metavar='ID', help='as pool demand list prints it')
+        parser.add_argument('ids', nargs='+', metavar='ID', help='id as printed by pool demand list')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Delete the demands."""

@@ -12,9 +12,10 @@ from baremetal_acc.errors import UsageError
 
 
 class ProgramCommand(PlanningCommand):
-    """Put functions into reconfiguration slots of a target. A dry run unless --execute is given.
+    """Program functions into reconfiguration slots of FPGAs. Writes to BMCs only with --execute.
 
-    Only function images are ever written by this, never firmware. Locks that stand in the way are released and engaged again.
+    Without --execute the plan is printed (dry run). Writes function images only, never firmware. Locks that block the write are
+    released, and engaged again afterwards. The exit codes are those of apply.
     """
 
     VERB: ClassVar[Verb] = Verb.PROGRAM
@@ -26,7 +27,7 @@ class ProgramCommand(PlanningCommand):
             action='append',
             required=True,
             metavar='PATTERN=FUNCTION',
-            help='shell pattern over SlotIds, and the function of the catalogue; can be repeated, the first that matches wins',
+            help='shell pattern of SlotIds, and a function of the catalogue; can be repeated, the first match applies',
         )
 
     def request(self, arguments: argparse.Namespace) -> PlanRequest:

@@ -47,19 +47,20 @@ _WORDS = {
 
 
 class PublishCommand(ReportCommand):
-    """Make placement agree with what targets verifiably offer now. A dry run unless --execute is given.
+    """Make placement agree with what targets can verifiably provide now. Writes to placement only with --execute.
 
-    A target needs the UUID of its node (key node in bmcs.yaml), and the configuration needs a group [placement]. A device with
-    anything unmet offers nothing; --why says for each device and slot what it offers, and why or why not. Exit code 0:
-    placement agrees; 3: a dry run found something to send.
+    Writes nothing to a BMC. Without --execute the calls are printed (dry run). A target needs the UUID of its node (key node in
+    bmcs.yaml), and the configuration needs a group [placement]. A device with an unmet demand is not available in placement;
+    --why prints for each device and slot what is available, and why or why not. Exit code 0: placement agrees; 3: a dry run
+    found calls to send.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets and execution."""
         session.add_arguments(parser, writes=True)
         what = parser.add_mutually_exclusive_group()
-        what.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
-        what.add_argument('--why', action='store_true', help='print what of each device is on offer, and why or why not')
+        what.add_argument('--execute', action='store_true', help='send the calls; without this option they are only printed')
+        what.add_argument('--why', action='store_true', help='print what of each device is available, and why or why not')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""

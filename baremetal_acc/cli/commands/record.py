@@ -49,41 +49,40 @@ _BY_IPMI = (
 
 
 class RecordCommand(ReportCommand):
-    """Record what a BMC tells of its machine into a new folder, without what identifies it. Writes nothing to a BMC.
+    """Record the Redfish tree of a BMC in a new folder, without what identifies the machine. Writes nothing to a BMC.
 
-    Send the folder to us when a machine is read wrongly. What was scrubbed is counted; look through it before you send it.
+    Send the folder to the developers when a machine is read wrongly. Scrubbed values are counted; review the folder before you
+    send it. Exit code 0: complete; 3: something could not be read, or a limit was reached; 4: refused, nothing was kept.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the target, the BMC, the extent, the output and the scrubbing."""
         session.add_arguments(parser, writes=False, documents=False)
         what = parser.add_argument_group('recording')
-        what.add_argument('--output', metavar='DIR', required=True, help='the folder to make; it must be new or empty')
-        what.add_argument('--bmc', metavar='NAME', default=HOST, help='which BMC of the target (default: %(default)s)')
+        what.add_argument('--output', metavar='DIR', required=True, help='folder to create; it must be new or empty')
+        what.add_argument('--bmc', metavar='NAME', default=HOST, help='name of the BMC of the target (default: %(default)s)')
         what.add_argument(
             '--everything',
             action='store_true',
-            help='all that links lead to, not only what matters for accelerators; accounts, events, logs, certificates, '
-            'telemetry, keys and licences are never recorded',
+            help='record all linked resources, not only those that matter for accelerators; accounts, events, logs, '
+            'certificates, telemetry, keys and licences are never recorded',
         )
         what.add_argument(
             '--max-minutes',
             metavar='N',
             type=int,
             default=30,
-            help='end after this time with what there is (default: %(default)s)',
+            help='time limit in minutes; what was read by then is kept (default: %(default)s)',
         )
         scrub = parser.add_argument_group('scrubbing')
         how = scrub.add_mutually_exclusive_group()
         how.add_argument(
             '--scrub-key-file',
             metavar='FILE',
-            help=f'key for the replacements, {SMALLEST_KEY} bytes or more, so that recordings agree; it is as secret as what '
-            'was replaced (default: a new one for each recording, forgotten at its end)',
+            help=f'key for the replacements, {SMALLEST_KEY} bytes or more, so that recordings agree; it is as secret as the '
+            'replaced values (default: a new key for each recording, which is not kept)',
         )
-        how.add_argument(
-            '--no-scrub', action='store_true', help='leave serial numbers, addresses, names and all else as they are'
-        )
+        how.add_argument('--no-scrub', action='store_true', help='keep serial numbers, addresses, names and everything else')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read the tree of one BMC, scrub it, and write the folder."""

@@ -29,9 +29,9 @@ _FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUS
 
 
 class ReshapePlanCommand(ReportCommand):
-    """Print what would move from the roots of nodes to their devices' own providers, or back. Writes nothing.
+    """Print what would move in placement from root providers to the providers of devices, or back. Writes nothing.
 
-    Exit code 0: nothing; 3: something; 4: it is refused, and apply would do nothing at all.
+    Exit code 0: nothing to move; 3: something to move; 4: refused, and apply would do nothing.
     """
 
     WRITES: ClassVar[bool] = False
@@ -45,10 +45,10 @@ class ReshapePlanCommand(ReportCommand):
             default=[],
             dest='classes',
             metavar='FLAT[=NESTED[:TRAIT]]',
-            help='only this class of the root; what it is of the devices, if that has another name; and a trait of the devices '
-            'that are meant. Can be repeated (default: all classes that publish uses)',
+            help='only this resource class of the root; its name on the devices, if that differs; and a trait that selects the '
+            'devices; can be repeated (default: all classes that publish uses)',
         )
-        parser.add_argument('--back', action='store_true', help="from the devices' providers to the root; asks no BMC")
+        parser.add_argument('--back', action='store_true', help='from the providers of devices to the root; contacts no BMC')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -124,9 +124,10 @@ class ReshapePlanCommand(ReportCommand):
 
 
 class ReshapeApplyCommand(ReshapePlanCommand):
-    """Move what the roots of nodes offer to their devices' own providers, or back, with the claims on it: all or nothing.
+    """Move inventory and its allocations from root providers to the providers of devices, or back. Writes to placement.
 
-    Exit code 0: done, or nothing to do; 4: it is refused and nothing was done. Stop nova-compute of the node meanwhile.
+    All or nothing. reshape plan is the dry run of this command; nothing is written to a BMC. Stop nova-compute of the node
+    meanwhile. Exit code 0: moved, or nothing to move; 4: refused, nothing was moved.
     """
 
     WRITES: ClassVar[bool] = True

@@ -22,15 +22,15 @@ COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
 
 
 class VerifyCommand(ReportCommand):
-    """Compare targets with the baseline: firmware, functions, locks, and that no card has vanished. Writes nothing to a BMC.
+    """Check targets against the baseline: firmware, functions, locks, and vanished cards. Writes nothing to a BMC.
 
-    Exit code 0: everything holds; 3: something does not, or could not be asked.
+    Exit code 0: every demand is met; 3: a demand is not met, or could not be checked.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets and output."""
         session.add_arguments(parser, writes=False)
-        parser.add_argument('--unmet', action='store_true', help='print only what does not hold (table, csv and value)')
+        parser.add_argument('--unmet', action='store_true', help='print only demands that are not met (table, csv and value)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Verify every target."""
