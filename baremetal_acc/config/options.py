@@ -38,58 +38,89 @@ OPTIONS = [
     cfg.StrOpt(
         'baseline',
         default='/etc/baremetal_acc/baseline.toml',
-        help='File of the rules that must hold for accelerators: firmware versions, functions, write paths to block.',
+        help=(
+            'Path of the baseline: the TOML file with the rules that must hold for accelerators (firmware versions, functions, '
+            'write paths to block). The file is not signed: only the operator should be able to write it.'
+        ),
     ),
     cfg.StrOpt(
         'catalogue',
         default='/etc/baremetal_acc/catalogue.toml',
-        help='File that lists the images, with their digests and the devices that they fit.',
+        help=(
+            'Path of the catalogue: the TOML file that lists the images, with their digests and the devices that they fit. See '
+            'trust_roots for its signature.'
+        ),
     ),
     cfg.ListOpt(
         'image_folders',
         default=[],
-        help='Folders that images may lie in, besides the folder of the catalogue.',
+        help=(
+            'Folders in which images may be, in addition to the folder of the catalogue. An image in any other folder is '
+            'refused; symbolic links are resolved before this check.'
+        ),
     ),
     cfg.StrOpt(
         'image_server_host',
         help=(
-            'Address of this machine as BMCs reach it. With it a BMC that takes no image in a request, and can fetch one '
-            '(SimpleUpdate), is served the image that was checked, at a secret path and only until it has it. Without it '
-            'such a BMC is refused.'
+            'Host name or IP address at which BMCs reach this machine to fetch images (SimpleUpdate). It is needed for BMCs '
+            'that accept no image in a request. Such a BMC is served the image that was checked, at a secret path and only '
+            'until it has fetched it. If unset, updates through such a BMC are refused. On each conductor, set its own address.'
         ),
     ),
-    cfg.StrOpt('image_server_listen', default='', help='Address that images are served at; empty for all of this machine.'),
+    cfg.StrOpt(
+        'image_server_listen',
+        default='',
+        help=(
+            'Local address on which the image server listens. Empty: all addresses of this machine. Set it to keep the server '
+            'off networks that BMCs are not in.'
+        ),
+    ),
     cfg.StrOpt(
         'image_server_ports',
         default='0',
         regex=r'^[0-9]{1,5}(-[0-9]{1,5})?\Z',
-        help='Port, or first and last port with a dash between, that images are served at; 0 for any that is free.',
+        help=(
+            'Port, or first and last port with a dash between them, on which images are served. Each update that runs needs a '
+            'port of its own. 0: any free port. Set a range where a firewall is between the BMCs and this machine.'
+        ),
     ),
-    cfg.StrOpt('image_server_certificate', help='PEM file of the certificate for serving images by HTTPS; without it by HTTP.'),
-    cfg.StrOpt('image_server_key', help='PEM file of its key; without it the key is in the same file.'),
+    cfg.StrOpt(
+        'image_server_certificate',
+        help=(
+            'PEM file with the TLS certificate for serving images over HTTPS. If unset, images are served over HTTP, and '
+            'anyone who can listen on the network sees the secret path.'
+        ),
+    ),
+    cfg.StrOpt(
+        'image_server_key',
+        help='PEM file with the private key of image_server_certificate. If unset, that file contains the key, too.',
+    ),
     cfg.ListOpt(
         'trust_roots',
         default=[],
         help=(
-            'Files of Ed25519 public keys and of CA certificates in PEM, or folders of such files (*.pem, *.crt, *.pub): who '
-            'may sign the catalogue, and images. A certificate of such a CA has to be one for code signing. Nobody but root '
-            'and the user of the process may write there.'
+            'PEM files with Ed25519 public keys and CA certificates that may sign the catalogue and images, or folders of such '
+            'files (*.pem, *.crt, *.pub). A certificate that such a CA has issued must be for code signing. If empty, no '
+            'signature of the catalogue is checked, and anyone who can write the catalogue decides what is flashed. A file or '
+            'folder that anyone but root and the user of the process may write is refused.'
         ),
     ),
     cfg.ListOpt(
         'image_trust_roots',
         default=[],
         help=(
-            'Like trust_roots, of those who may sign images, and not the catalogue. Where it is empty, the trust_roots sign '
-            'both; where it is not, they sign the catalogue alone.'
+            'Keys and CA certificates, as in trust_roots, that may sign images but not the catalogue. If empty, trust_roots '
+            'sign both; if set, trust_roots sign the catalogue alone. Use it for the keys of vendors, which must not sign a '
+            'catalogue.'
         ),
     ),
     cfg.StrOpt(
         'catalogue_signature',
         choices=['required', 'optional'],
         help=(
-            'Whether the catalogue has to be signed, in a file beside it whose name ends with .sig. Required as soon as there '
-            'are trust roots, unless this says otherwise. A signed catalogue needs a serial, and a time at which it expires.'
+            'Whether the catalogue must be signed, in a file next to it with the suffix .sig. If unset, a signature is '
+            'required when trust_roots is set. With optional, a catalogue without a .sig file is used as it is. A signed '
+            'catalogue needs a serial, and a time at which it expires.'
         ),
     ),
     cfg.StrOpt(
@@ -97,108 +128,140 @@ OPTIONS = [
         default='optional',
         choices=['required', 'optional'],
         help=(
-            'Whether each image needs a signature of its own, besides that of the catalogue, which covers all digests. An '
-            'image that names a signature is checked in any case.'
+            'Whether each image needs a signature of its own, in addition to the signature of the catalogue, which covers all '
+            'digests. With optional, the signature that an image names in the catalogue is checked all the same.'
         ),
     ),
     cfg.StrOpt(
         'catalogue_serial_file',
         sample_default='/var/lib/ironic/baremetal-acc-serials.sqlite',
         help=(
-            'SQLite database that the highest serial of each catalogue is kept in, so that an older one is refused. It is made '
-            'when it is needed; its name ends in .sqlite, whatever suffix is given here. A JSON file that an earlier release '
-            'kept there is taken over once. A conductor needs one of its own where the catalogue is signed; the command line '
-            'keeps it in its state folder.'
+            'SQLite database that stores the highest serial of each catalogue, so that an older catalogue is refused. It is '
+            'created when it is needed. Its suffix is always .sqlite, whatever suffix is set here; a JSON file that an earlier '
+            'release stored at the path is converted once. Conductors need it where the catalogue is signed, each a database '
+            'of its own. If unset, the command line stores the serials in its state folder.'
         ),
     ),
     cfg.ListOpt(
         'image_hosts',
         default=[],
         help=(
-            'Servers that images may be fetched from: HOST or HOST:PORT by TLS, http://HOST or http://HOST:PORT without. None '
-            'by default. Redirects lead to these servers only.'
+            'Web servers from which images may be fetched. HOST or HOST:PORT is contacted over TLS, http://HOST or '
+            'http://HOST:PORT without: only the digest protects such an image. If empty, no image is fetched. Redirects are '
+            'followed only to these servers.'
         ),
     ),
     cfg.StrOpt(
         'image_ca',
-        help="File of CA certificates that the servers of images verify with, in place of the system's.",
+        help=(
+            'PEM file with the CA certificates by which the servers of image_hosts are verified. If unset, the CA certificates '
+            'of the system are used.'
+        ),
     ),
-    cfg.FloatOpt('image_timeout', default=600.0, min=1, help='Seconds that fetching one image may take as a whole.'),
+    cfg.FloatOpt(
+        'image_timeout',
+        default=600.0,
+        min=1,
+        help='Maximum time (in seconds) for fetching one image from a web server. Increase it for large images and slow links.',
+    ),
     cfg.IntOpt(
         'image_max_size',
         default=8 * 1024**3,
         min=1,
-        help='Bytes that an image may have. A private copy of each is made in $TMPDIR (/tmp) while it is sent.',
+        help=(
+            'Maximum size of an image, in bytes. While an image is sent, a private copy of it is in $TMPDIR (default: /tmp), '
+            'which needs room for it.'
+        ),
     ),
     cfg.ListOpt(
         'spdm_trust_roots',
         default=[],
         help=(
-            'Files of CA certificates in PEM, or folders of such files (*.pem, *.crt): the roots of the makers of devices, for '
-            'measurements that devices sign (SPDM). Without one no measurement proves anything, and a device whose BMC offers '
-            'to let it sign is not as it has to be, unless a rule of the baseline says measure = "off". Nobody but root and '
-            'the user of the process may write there.'
+            'PEM files with the root CA certificates of device makers, or folders of such files, by which measurements that '
+            'devices sign (SPDM) are verified. If empty, no measurement proves anything: a device whose BMC offers signed '
+            'measurements does not meet the baseline, unless a rule says measure = "off". A file or folder that anyone but '
+            'root and the user of the process may write is refused.'
         ),
     ),
     cfg.StrOpt(
         'devices',
         default='/etc/baremetal_acc/devices.d',
-        help='Folder of TOML files that add PCI ids to the list of known accelerators.',
+        help=(
+            'Folder of TOML files that add PCI ids and model names to the table of known accelerators. Their rows take '
+            'precedence over those of the package. Add a card here that the inventory does not list as an accelerator.'
+        ),
     ),
     cfg.StrOpt(
         'default_exposure',
         default='tenant',
         choices=['tenant', 'service', 'none'],
         help=(
-            "Whose code runs on a node that does not say so itself (driver_info['acc_exposure']). On a tenant's node every "
-            'host path to every accelerator must be blocked, unless a rule of the baseline says otherwise.'
+            "Whose code runs on a node that does not set it itself (driver_info['acc_exposure'], or exposure in bmcs.yaml): "
+            "that of a tenant, of the operator's own services, or nobody's. On a tenant's node every path from the host to "
+            'every accelerator must be blocked, unless a rule of the baseline says otherwise. With another value that is '
+            'demanded only where a rule does: set it only where no node without a value of its own goes to tenants.'
         ),
     ),
     cfg.StrOpt(
         'certificate_key',
         sample_default='/etc/baremetal_acc/certificate.pem',
         help=(
-            'File of the Ed25519 key in PEM that hand-over certificates are signed with, for its owner alone (mode 0600): '
-            'openssl genpkey -algorithm ed25519. Without it no node is handed over to a tenant.'
+            'PEM file with the Ed25519 private key that signs hand-over certificates. Create it with openssl genpkey '
+            '-algorithm ed25519; only its owner may have access to it (mode 0600). If unset, no node is handed over to a '
+            'tenant.'
         ),
     ),
     cfg.ListOpt(
         'certificate_trust',
         default=[],
         help=(
-            'Files of the Ed25519 public keys in PEM whose certificates are believed, besides the one of certificate_key: '
-            'those of other conductors, and of keys that were in use before. Nobody but root and the user of the process may '
-            'write there.'
+            'PEM files with the Ed25519 public keys whose hand-over certificates are accepted, in addition to that of '
+            'certificate_key. List the keys of other conductors, and those that were in use before; remove a key that was '
+            'stolen. A file that anyone but root and the user of the process may write is refused.'
         ),
     ),
     cfg.StrOpt(
         'certificate_folder',
         sample_default='/var/lib/ironic/certificates',
         help=(
-            'Folder that certificates are kept in, a file for each deployment. They are kept with the node in any case, until '
-            'the next one is issued.'
+            'Folder in which hand-over certificates are stored, in one file for each deployment. In any case the certificate '
+            'is stored with its node until the next one is issued (above 16 KiB, only its digest). Set the folder to keep '
+            'certificates for longer, and for such large ones.'
         ),
     ),
     cfg.BoolOpt(
         'publish',
         default=True,
-        help='Publish accelerators to placement. The [placement] group says how to reach it.',
+        help=(
+            'Whether accelerators are published to placement, which is reached by the options of the group [placement]. Set '
+            'false where there is no placement. What was published before is then not withdrawn any more.'
+        ),
     ),
-    cfg.FloatOpt('poll_interval', default=5.0, min=0.1, help='Seconds between two looks at a job that waits for a BMC.'),
+    cfg.FloatOpt(
+        'poll_interval',
+        default=5.0,
+        min=0.1,
+        help=(
+            'Seconds between two polls of a job that waits for a BMC. Conductors also begin the turns of jobs at this interval.'
+        ),
+    ),
     cfg.FloatOpt(
         'settle_timeout',
         default=120.0,
         min=0,
-        help='Seconds that a device may take to show the version that was written, once its update is known to have ended.',
+        help=(
+            'Maximum time (in seconds) for a device to report the version that was written, once its update is known to have '
+            'ended. Increase it for devices that are slow to report a new version.'
+        ),
     ),
     cfg.FloatOpt(
         'stall_timeout',
         default=2700.0,
         min=1,
         help=(
-            'Seconds that an update may claim to run without any progress, or that nothing tells whether it has ended. Then '
-            'the device is looked at, and decides; where it does not show the version nothing more is sent to it. The slowest '
-            'write that is known takes 40 minutes.'
+            'Seconds after which a job stops waiting for an update that reports no progress, or of which nothing shows whether '
+            'it has ended. The device is then read, and decides: if it does not report the written version, nothing more is '
+            'sent to it before the update is known to have ended. The slowest known write takes 40 minutes.'
         ),
     ),
     cfg.FloatOpt(
@@ -207,19 +270,28 @@ OPTIONS = [
         min=0,
         max=60,
         help=(
-            'Seconds that two readings of the power of a host may be apart, if both find it off, so that it counts as off '
-            'between them though a card stood open. It has to be less than the fastest machine needs from power on to code of '
-            'its own; BMCs that keep the time of the last reset of the host are believed over any time.'
+            'Maximum time (in seconds) between two readings of the power of a host that both find it off, for the host to '
+            'count as off in between while a card is open. Set it to less than the fastest machine needs from power-on until '
+            'it runs code of its own: with a longer time a host that was started in between could go unnoticed. The limit does '
+            'not apply where the BMC is known to record the time of the last reset of the host.'
         ),
     ),
-    cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
+    cfg.FloatOpt(
+        'reset_timeout',
+        default=900.0,
+        min=1,
+        help=(
+            'Maximum time (in seconds) for the reset of a System. Other requests of a job that can be repeated without harm '
+            'are mostly retried for as long.'
+        ),
+    ),
     cfg.FloatOpt(
         'person_timeout',
         default=28800.0,
         min=1,
         help=(
-            'Seconds that a job waits for somebody who has to pull the power cord of a machine, where an image of the '
-            'catalogue comes in force by that (apply.reset = "ac-power-cycle"). They do not count as time of the job.'
+            'Seconds that a job waits for somebody to pull the power cord of a machine, where an image of the catalogue takes '
+            'effect only by that (apply.reset = "ac-power-cycle"). This time does not count in job_timeout.'
         ),
     ),
     cfg.FloatOpt(
@@ -227,52 +299,64 @@ OPTIONS = [
         default=300.0,
         min=0,
         help=(
-            'Seconds that an instance may take to let go of what it has claimed in placement, before a job that has to '
-            'withdraw it has failed. Nova frees the claims of an instance a little after cleaning has begun. What is claimed '
-            'without the machine is not waited for.'
+            'Seconds that a job waits for an instance to release what it has claimed in placement, before withdrawing that '
+            'fails. Nova releases the claims of an instance shortly after cleaning has begun. A claim on devices without their '
+            'machine is not waited for.'
         ),
     ),
     cfg.FloatOpt(
         'job_timeout',
         default=7200.0,
         min=1,
-        help='Seconds after which a job has failed, whatever it waits for. Locks are engaged even then.',
+        help=(
+            'Seconds after which a job fails, whatever it waits for. Locks are engaged even then. Increase it if an upload '
+            'takes longer, such as that of a large image over IPMI.'
+        ),
     ),
     cfg.FloatOpt(
         'bmc_timeout',
         default=45.0,
         min=1,
-        help='Seconds to wait for one answer of a BMC. Real ones take more than 20 for some resources.',
+        help='Seconds to wait for one response of a BMC. Some BMCs take more than 20 seconds for some resources.',
     ),
     cfg.FloatOpt(
         'observe_timeout',
         deprecated_name='bmc_budget',
         default=300.0,
         min=1,
-        help='Seconds that reading one BMC may take as a whole.',
+        help='Maximum time (in seconds) for one inspection of a BMC as a whole.',
     ),
     cfg.IntOpt(
-        'bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time, at most: fewer while it pushes back.'
+        'bmc_concurrency',
+        default=4,
+        min=1,
+        max=32,
+        help=(
+            'Maximum number of requests to one BMC at a time. Fewer are sent while the BMC is overloaded, and when the command '
+            'line reads many targets. With 1 the power of the host is not read while an image is sent, so that a chain of '
+            'custody can break (custody_blind_limit).'
+        ),
     ),
     cfg.BoolOpt(
         'bmc_basic_auth',
         default=False,
         help=(
-            'Use HTTP Basic authentication where a BMC has no Redfish session free (SessionLimitExceeded, RAC0218) and takes '
-            'it. The password goes over the network with each request then, and not once for each session. A BMC that has no '
-            'sessions at all is given Basic authentication in any case.'
+            'Whether HTTP Basic authentication may be used where a BMC has no free Redfish session (SessionLimitExceeded, '
+            'RAC0218) and accepts it. The password is then sent over the network with each request, instead of once for each '
+            'session. With a BMC that has no sessions at all, Basic authentication is used in any case.'
         ),
     ),
     cfg.StrOpt(
         'pools',
         default='/etc/baremetal_acc/pools.toml',
-        help='File that says how many regions with each function are to be free (baremetal-acc pool).',
+        help='Path of the pool file: how many regions with each function baremetal-acc pool is to have free.',
     ),
     cfg.StrOpt(
         'state_dir',
         help=(
-            'Folder that baremetal-acc pool keeps moves under way and demands in, for its user alone. Without it they lie '
-            'where the command line keeps its jobs: $XDG_STATE_HOME/baremetal-acc, or ~/.local/state/baremetal-acc.'
+            'Folder in which baremetal-acc pool stores moves in progress and demands. Only its user may have access to it. If '
+            'unset, it is the folder in which the command line stores its jobs: $XDG_STATE_HOME/baremetal-acc, or '
+            '~/.local/state/baremetal-acc.'
         ),
         sample_default='/var/lib/baremetal-acc',
     ),
@@ -283,8 +367,9 @@ OPTIONS = [
         min=1,
         max=4096,
         help=(
-            'Targets that the command line takes an inventory of at a time. One that waits for its BMC for more than some '
-            'seconds no longer counts, up to four times as many. The more targets, the fewer requests to one BMC at a time.'
+            'Maximum number of targets that the command line inspects at a time for an inventory. A target that has waited for '
+            'its BMC for some seconds no longer counts, so that up to four times as many can be in progress. The more targets, '
+            'the fewer requests are sent to one BMC at a time (bmc_concurrency).'
         ),
     ),
     cfg.IntOpt(
@@ -293,8 +378,8 @@ OPTIONS = [
         min=1,
         max=64,
         help=(
-            'Processes that share the targets of an inventory on the command line: each keeps one CPU busy. No more are '
-            'started than one for 16 targets.'
+            'Number of processes that share the targets of an inventory on the command line. Each process uses one CPU. At '
+            'most one process is started for 16 targets.'
         ),
     ),
 ]
@@ -304,35 +389,38 @@ DEMAND_OPTIONS = [
         'folder',
         sample_default='~/.local/state/baremetal-acc/demands',
         help=(
-            'Folder that demands are kept in, for the user of pool watch alone. Without it they lie in the state folder of the '
-            'command line.'
+            'Folder in which demands are stored. Only the user of pool watch may have access to it. If unset, it is the folder '
+            'demands in [baremetal_acc] state_dir, or in the state folder of the command line.'
         ),
     ),
     cfg.StrOpt(
         'nova_transport_url',
         secret=True,
         help=(
-            'Message bus that Nova sends its notifications to, such as rabbit://USER:PASSWORD@HOST:5672/VHOST. With it pool '
-            'watch takes each boot that found no host as a demand for the functions that its flavor asks for. Keep the file '
-            'that holds it to its owner (mode 0600). Options of [oslo_messaging_rabbit] hold for it.'
+            'URL of the message bus to which Nova sends its notifications, such as rabbit://USER:PASSWORD@HOST:5672/VHOST. If '
+            'set, pool watch records each boot that found no host as a demand for the functions that its flavor asks for. Only '
+            'the owner of the file that contains the URL should have access to it (mode 0600). The options of '
+            '[oslo_messaging_rabbit] apply.'
         ),
     ),
     cfg.ListOpt(
         'nova_topics',
         default=['versioned_notifications', 'notifications'],
         help=(
-            "Topics that Nova's notifications come with: [notifications] versioned_notifications_topics and "
-            '[oslo_messaging_notifications] topics of nova.conf. One of both is enough.'
+            "Topics of Nova's notifications: [notifications] versioned_notifications_topics and [oslo_messaging_notifications] "
+            'topics of nova.conf. One of the two is enough.'
         ),
     ),
-    cfg.StrOpt('nova_exchange', default='nova', help='[DEFAULT] control_exchange of nova.conf.'),
+    cfg.StrOpt(
+        'nova_exchange', default='nova', help="Exchange of Nova's notifications: [DEFAULT] control_exchange of nova.conf."
+    ),
     cfg.StrOpt(
         'nova_pool',
         default='baremetal-acc',
         regex='^[A-Za-z0-9_.-]{1,64}$',
         help=(
-            'Name of the listeners that share the notifications among them. Those of other names, such as those of ceilometer, '
-            'get copies of their own.'
+            'Name of the pool of listeners that share the notifications among them. Listeners of other pools, such as those of '
+            'ceilometer, get copies of their own.'
         ),
     ),
     cfg.IntOpt(
@@ -340,8 +428,8 @@ DEMAND_OPTIONS = [
         default=16,
         min=1,
         help=(
-            'Demands of one project for one function at a time. Whoever boots again each time that it fails tells a new one '
-            'each time.'
+            'Maximum number of demands of one project for one function at a time. A client that boots again after each failure '
+            'submits a new demand each time; the limit keeps the fleet from being changed for it alone.'
         ),
     ),
 ]

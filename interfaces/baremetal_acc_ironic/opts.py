@@ -20,7 +20,7 @@ HARDWARE_TYPES = (REDFISH_ACC, IPMI_ACC)
 
 PLACEMENT = 'placement'
 
-_CA = 'Path of a CA bundle, or true or false, for '
+_CA = 'Verification of BMCs: path of a CA bundle, true (CA certificates of the system; the default) or false (none), for '
 
 OPTIONS = {
     REDFISH_ACC: [
@@ -28,7 +28,7 @@ OPTIONS = {
             'verify_ca',
             help=(
                 f"{_CA}nodes of this hardware type whose driver_info['redfish_verify_ca'] (acc_bmcs: 'verify_ca') is not set "
-                'or is true.'
+                'or is true. With false anyone on the management network can pose as a BMC.'
             ),
         ),
     ],
@@ -37,7 +37,7 @@ OPTIONS = {
             'verify_ca',
             help=(
                 f'{_CA}further BMCs (acc_bmcs) of nodes of this hardware type that speak Redfish, whose verify_ca is not set '
-                'or is true.'
+                'or is true. With false anyone on the management network can pose as such a BMC.'
             ),
         ),
     ],
@@ -77,9 +77,9 @@ TURNS = [
         min=0.01,
         max=0.9,
         help=(
-            "The part of Ironic's workers ([conductor] workers_pool_size) that may turn jobs on accelerators at a time, "
-            'uploads of images included. Where all of it is in use, jobs go on with the next round, in the order in which they '
-            'have waited.'
+            "Share of Ironic's workers ([conductor] workers_pool_size) that may run turns of jobs on accelerators at a time, "
+            'uploads of images included. When the share is in use, jobs continue in the next round, in the order in which they '
+            'have waited. Increase it where jobs wait for workers; Ironic then has fewer for its own work.'
         ),
     ),
     cfg.FloatOpt(
@@ -87,9 +87,9 @@ TURNS = [
         default=300.0,
         min=1,
         help=(
-            'Seconds after which a turn of a job ends and gives its worker and the node back, though there is more to do: the '
-            'next turn goes on. An upload over Redfish that has begun is not cut off, and one over IPMI goes on with the next '
-            'turn. A silent BMC costs a turn one bmc_timeout.'
+            'Seconds after which a turn of a job ends and releases its worker and the node, even if there is more to do: the '
+            'job resumes with its next turn. An upload over Redfish that has begun is not interrupted; an upload over IPMI '
+            'resumes with the next turn. A BMC that does not answer delays a turn by one bmc_timeout.'
         ),
     ),
 ]
@@ -100,10 +100,10 @@ TRUST = [
         'trust_ramdisk',
         default=True,
         help=(
-            "Leave the host on while locks are open and firmware is written in cleaning, if Ironic's ramdisk answers from it. "
-            'Ironic takes for its ramdisk whatever asks first with a MAC address of the node, which may be what a tenant has '
-            'left in its boot order. With false the host is powered off then, too; steps that need the ramdisk have to come '
-            'before ours.'
+            "Whether the host may stay on in cleaning while locks are open and firmware is written, if Ironic's ramdisk "
+            'answers from it. Ironic takes as its ramdisk whatever first asks with a MAC address of the node, which may be '
+            'code that a tenant has left in the boot order. If false, the host is powered off then, too: safer where tenants '
+            'are root on nodes, but steps that need the ramdisk have to run before those of this package.'
         ),
     ),
     cfg.BoolOpt(
@@ -111,9 +111,9 @@ TRUST = [
         deprecated_name='lock_out_host',
         default=True,
         help=(
-            'Power off the host of a node that comes back from a tenant before anything of it is read in cleaning, unless '
-            "Ironic's own ramdisk runs there. With false the tenant's code may still run, and change what was read, until "
-            'something has to be written: only for BMCs that show no cards while the host is off.'
+            'Whether the host of a node that comes back from a tenant is powered off before cleaning reads anything of the '
+            "node, unless Ironic's own ramdisk runs there. If false, the tenant's code may still run, and change what was "
+            'read, until something has to be written. Set false only for BMCs that show no cards while the host is off.'
         ),
     ),
 ]
@@ -124,10 +124,11 @@ TENANTS = [
         'tenant_deploy_interfaces',
         default=[],
         help=(
-            "Names of deploy interfaces that may be written to instance_info['deploy_interface'] without system scope. Ironic "
-            'believes that key before the field of the node, so any other value is refused (403), for nodes of every hardware '
-            'type, and so are the keys of all other interfaces. While one stands all the same, no flow begins for a node of '
-            'ours, and it is removed.'
+            "Names of the deploy interfaces that may be written to instance_info['deploy_interface'] without system scope. "
+            'Ironic uses that key in place of the field of the node, so any other value is refused (403), for nodes of every '
+            'hardware type, and so are the keys of all other interfaces. If such a key is stored all the same, no flow begins '
+            'for a node of our hardware types, and the key is removed. By default no deploy interface may be written; name one '
+            'only if every node that tenants deploy may be deployed with it. Set it for the API and the conductors.'
         ),
     ),
 ]
@@ -139,10 +140,10 @@ KNOWN = [
         deprecated_name='known_shortcomings',
         default=[],
         help=(
-            "What of Ironic's own configuration takes away from what this package is for, and is known and accepted: "
-            'middleware ([api] middleware does not name baremetal-acc-policy), disallow_clean_steps, disallow_deploy_steps, '
-            'disallow_service_steps (these options of [api] name steps of ours). A conductor with one of them that is not '
-            'named here does not start.'
+            'Settings of Ironic that disable protections of this package, and that you know and accept: middleware ([api] '
+            'middleware does not name baremetal-acc-policy), disallow_clean_steps, disallow_deploy_steps, '
+            'disallow_service_steps (these options of [api] name steps of this package). A conductor with one of them that is '
+            'not listed here does not start.'
         ),
     ),
 ]
@@ -154,9 +155,9 @@ WATCH = [
         default=300.0,
         min=0,
         help=(
-            'Seconds between two rounds of the watch over a node that somebody has or that nobody uses. Each node has its own '
-            'moment in the interval. With 0 nobody watches: a lock that a tenant has opened is found when the node comes back, '
-            'and a host that is on beside open cards when the node is cleaned.'
+            'Seconds between two rounds of the watch over a node that a tenant has or that nobody uses. Each node has its own '
+            'moment in the interval. 0 disables the watch: a lock that a tenant has opened is then found when the node comes '
+            'back, and a host that is on next to open cards when the node is cleaned.'
         ),
     ),
     cfg.FloatOpt(
@@ -164,25 +165,37 @@ WATCH = [
         default=3600.0,
         min=1,
         help=(
-            'Seconds after which a round is a whole look, though nothing seems to have changed: other rounds read again only '
-            'what locks, versions and identities rest on, and a card that came in addition shows in a whole look only.'
+            'Seconds after which a round is a full inspection, even if nothing seems to have changed. Other rounds read only '
+            'the resources on which locks, versions and identities rest. A card that was added is found by a full inspection '
+            'only.'
         ),
     ),
-    cfg.FloatOpt('watch_timeout', default=60.0, min=1, help='Seconds that a round may read from one BMC.'),
+    cfg.FloatOpt(
+        'watch_timeout',
+        default=60.0,
+        min=1,
+        help=(
+            'Maximum time (in seconds) for a round to read again from one BMC what the last full inspection rests on. A full '
+            'inspection has observe_timeout.'
+        ),
+    ),
     cfg.IntOpt(
         'watch_patience',
         default=3,
         min=1,
-        help='Rounds in a row in which something could not be read before that is an alarm. It is never taken for good before.',
+        help=(
+            'Number of successive rounds in which something could not be read before that is an alarm. What could not be read '
+            'never counts as good, not even before the alarm.'
+        ),
     ),
     cfg.BoolOpt(
         'power_off_untended_host',
         default=True,
         help=(
-            'Power off a host that the watch finds on beside cards that are not proven closed to it, though nobody uses the '
-            'node (available, manageable, enroll, clean failed and others), it has neither instance nor lessee, and no '
-            'operator has it in maintenance. With false that is told, and the cards are written again by the next cleaning, '
-            'no more.'
+            'Whether the watch powers off a host that is on next to cards that are not proven closed to it, if nobody uses the '
+            'node (available, manageable, enroll, clean failed and others), it has neither an instance nor a lessee, and no '
+            'operator has it in maintenance. If false, the watch only reports the host, and the next cleaning writes the cards '
+            'again.'
         ),
     ),
     cfg.FloatOpt(
@@ -191,8 +204,8 @@ WATCH = [
         min=0.01,
         max=0.9,
         help=(
-            "The part of Ironic's workers that may take rounds of the watch at a time; they count in worker_share, too, so "
-            'that jobs find workers beside them.'
+            "Share of Ironic's workers ([conductor] workers_pool_size) that may run rounds of the watch at a time. They count "
+            'in worker_share, too: set it lower than that, so that jobs find workers while rounds run.'
         ),
     ),
 ]
@@ -205,10 +218,10 @@ SHELF = [
         default=30.0,
         min=0,
         help=(
-            'Seconds between two rounds in which placement is told of nodes that are not fit to be deployed any more '
-            '(maintenance, failed, manageable, retired, claimed, adopted, deleted), of which nothing is offered then, and of '
-            'those that are fit again, of which what holds up is offered after a look. With 0 only steps tell placement '
-            'anything.'
+            'Seconds between two rounds that update placement for nodes on which no step works. What a node offers is '
+            'withdrawn once the node is not fit to be deployed (maintenance, failed, manageable, retired, claimed, adopted, '
+            'deleted). Once it is fit again, its accelerators are inspected, and those that hold up are published. With 0 only '
+            'steps update placement, and what a node in maintenance offers stays available.'
         ),
     ),
 ]
@@ -221,7 +234,7 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
             cfg.ListOpt(
                 f'enabled_{name}',
                 sample_default=','.join((*HARDWARE_TYPES, *others)),
-                help=f"Ironic's own option. Add {REDFISH_ACC}, {IPMI_ACC} or both to what it holds.",
+                help=f"Ironic's own option. Add {REDFISH_ACC}, {IPMI_ACC} or both to its value.",
             )
             for name, others in (
                 ('hardware_types', ('redfish', 'ipmi')),
@@ -238,8 +251,9 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
                 'middleware',
                 sample_default='baremetal-acc-policy',
                 help=(
-                    "Ironic's own option. Add baremetal-acc-policy in every API process: without it no rule of this package "
-                    'is in force, and whoever may set the provision state of a node may release locks and write firmware.'
+                    "Ironic's own option. Add baremetal-acc-policy to its value in every API process. Otherwise no policy rule "
+                    'of this package is in force, and any user who may set the provision state of a node may release locks and '
+                    'write firmware.'
                 ),
             )
         ],

@@ -42,7 +42,7 @@ PASSTHRU_RULE = 'baremetal_acc:node:vendor_passthru'
 _SYSTEM_MEMBER = 'role:member and system_scope:all'
 """Ironic's ``SYSTEM_MEMBER`` without services of a project (``rbac_service_role_elevated_access``)."""
 
-_OF_OUR_NODES = 'Asked, in addition to {}, for nodes of the hardware types redfish-acc and ipmi-acc.'
+_OF_OUR_NODES = 'Checked in addition to {}, for nodes of the hardware types redfish-acc and ipmi-acc only.'
 
 _NODE_RULES: tuple[tuple[str, str, str, list[Any]], ...] = (
     (
@@ -71,36 +71,36 @@ _NODE_RULES: tuple[tuple[str, str, str, list[Any]], ...] = (
 
 _RULES = (
     ('firmware.reconcile_accelerators', _WRITE, 'Bring firmware, functions, locks and placement of a node to the baseline.'),
-    ('firmware.inventory_accelerators', _READ, 'Take stock of the accelerators of a node.'),
+    ('firmware.inventory_accelerators', _READ, 'Read the inventory of the accelerators of a node.'),
     ('firmware.verify_accelerators', _READ, 'Compare the accelerators of a node with the baseline.'),
-    ('firmware.unlock_accelerators', _WRITE, 'Release the locks that keep firmware from being written.'),
-    ('firmware.lock_accelerators', _WRITE, 'Engage the locks that keep firmware from being written.'),
-    ('firmware.update_accelerator_firmware', _WRITE, 'Write firmware of accelerators.'),
+    ('firmware.unlock_accelerators', _WRITE, 'Release the locks that block write paths to accelerators.'),
+    ('firmware.lock_accelerators', _WRITE, 'Engage the locks that block write paths to accelerators.'),
+    ('firmware.update_accelerator_firmware', _WRITE, 'Write firmware of accelerators, then engage their locks.'),
     (
         'firmware.program_accelerators',
         _PROGRAM,
-        'Put functions of the catalogue into slots of accelerators. Of the project that leases the node the conductor asks '
-        'besides whether a rule of the baseline lets tenants program (tenants_program).',
+        'Program functions of the catalogue into slots of accelerators. For the project that leases the node, the conductor '
+        'also requires a rule of the baseline that lets tenants program (tenants_program).',
     ),
-    ('firmware.publish_accelerators', _WRITE, 'Make placement agree with the accelerators of a node.'),
+    ('firmware.publish_accelerators', _WRITE, 'Update placement to what is verified on a node.'),
     (
         'firmware.waive_accelerator_locks',
         _WRITE,
-        'Let write paths of accelerators be open that no mechanism blocks, until a day. It is told by whom.',
+        'Waive, until a given time, write paths of accelerators that no mechanism blocks. The requester is recorded.',
     ),
     (
         'firmware.allow_host_start',
         _WRITE,
-        'Allow the host of a node that nobody has to be started though nothing is proven, until a day.',
+        'Allow, until a given time, the host of an unused node to be started although its locks are not proven.',
     ),
     (
         'firmware.accept_accelerator_custody',
         _WRITE,
-        'Answer for what accelerators of a node that nobody has run, until a day, though nobody is known to have written it.',
+        'Accept, until a given time, the firmware that accelerators of an unused node run, without a proven write.',
     ),
-    ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
-    ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
-    ('vendor.send_raw', _WRITE, "Ironic's own raw commands over IPMI. They can write firmware and open locks."),
+    ('firmware.update', _WRITE, "Update firmware by Ironic's own step. It bypasses the rules of the baseline."),
+    ('management.update_firmware', _WRITE, "Update firmware by an older step of Ironic's. It bypasses the baseline, too."),
+    ('vendor.send_raw', _WRITE, "Send raw commands over IPMI by Ironic's own step. They can write firmware and open locks."),
     *((f'{interface}.{step}', _WRITE, what) for interface, step, what in ramdisk.STEPS),
 )
 
