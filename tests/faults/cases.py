@@ -27,7 +27,7 @@ class Ending(StrEnum):
     DONE = 'done'
     RESTORED = 'restored'
     QUARANTINED = 'quarantined'
-    UNKNOWN = 'failed, whether the write has ended not known'
+    UNKNOWN = 'failed, unknown whether the write has ended'
     UNTOUCHED = 'failed, nothing written'
     HELD = 'failed, host kept off'
 

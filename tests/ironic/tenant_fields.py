@@ -162,31 +162,34 @@ def page(found: tuple[Right, ...], readers: Mapping[str, Reader]) -> str:
 
 
 _INTRODUCTION = (
-    'Everything that members, managers, administrators and services of the project that **owns** or **leases** a node may '
-    'write of it by the default policy of Ironic 39, what of this package reads it, and why that is safe, or what is left to '
-    "you. Who may is what Ironic's own enforcer answers for each role. Tests compare the page with that, with what Ironic's "
-    'API '
-    'lets through, and with what our code reads.'
+    'What the projects that **own** or **lease** a node may change about it in Ironic 39, by the default policy, in'
+    ' the roles member, manager, admin and service. For each field and request the page says what our code does '
+    "with it, and why that is safe, or what is left to you. The roles are those that Ironic's own policy enforcer "
+    "lets pass. Tests compare the page with the enforcer, with what Ironic's API accepts, and with what our code "
+    'reads.'
 )
 _TAKEN = (
-    '*Taken* means that an operator has taken the value. Whoever runs ``reconcile_accelerators`` by hand, in manual '
-    'cleaning or '
-    'service, and belongs to neither project takes what the node shows. Besides, the first flow that an operator begins takes '
-    'class and traits while no project owns or leases the node; ramdisk and BMC addresses are taken by each flow that an '
-    'operator begins while the node has no owner and had none. The exposure is taken by hand alone. See :ref:`taken`.'
+    '*Accepted* means that an operator has accepted the value (error messages say *taken*). An operator is a user '
+    'who belongs to neither of the two projects. An operator who runs ``reconcile_accelerators`` in manual cleaning'
+    ' or service accepts all values that the node shows. That is meant by *by hand*. Some values are also accepted '
+    'when an operator begins any other flow: class and traits by the first one, if no project owns or leases the '
+    'node or did so before; ramdisk and BMC addresses by each one, while the node has no owner and never had one; '
+    'BMC addresses by the first one in any case. The exposure is accepted by hand only. See :ref:`taken`.'
 )
 
 
 def _top(found: tuple[Right, ...]) -> Iterator[str]:
     yield ".. Written by nox -s tenant-fields, from Ironic's policy and tests/ironic/tenant_readers.py. Do not edit."
     yield ''
-    yield 'What tenants may write'
-    yield '======================'
+    yield 'What the owner and the lessee of a node may write in Ironic'
+    yield '==========================================================='
     yield ''
     yield from _text(_INTRODUCTION)
     yield from _text(_TAKEN)
     closed = [f'``{r.what}``' for r in found if r.what.startswith('/') and not r.anybodys]
-    yield from _text(f'Fields that neither may write, of those that Ironic lets anybody change: {", ".join(closed)}.')
+    yield from _text(
+        f'Ironic has these further fields that can be changed, but by neither of the two projects: {", ".join(closed)}.'
+    )
 
 
 def _text(text: str) -> Iterator[str]:
@@ -202,7 +205,9 @@ def _table(title: str, rows: list[Right], readers: Mapping[str, Reader]) -> Iter
     yield '   :header-rows: 1'
     yield '   :widths: 22 20 13 13 32'
     yield ''
-    yield from _row(['what', 'rule of Ironic', 'owner', 'lessee', 'what of ours reads it, and why that is safe'])
+    yield from _row(
+        ['field or request', 'rule of Ironic', 'owner', 'lessee', 'what our code does with it, and why that is safe']
+    )
     for row in rows:
         reader = readers[row.key]
         yield from _row(

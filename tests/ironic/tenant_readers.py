@@ -38,12 +38,12 @@ _WAYS_ROUND = 'tests/ironic/test_ways_round.py'
 _RAMDISK = 'tests/ironic/test_ramdisk_source.py::TestSource::test_a_member_of_the_owner_chooses_none'
 
 _FIELDS = {
-    '/automated_clean = true': _reader('Nothing of ours reads it. To switch cleaning *off* is a right of neither.'),
+    '/automated_clean = true': _reader('Nothing of ours reads it. Neither project may switch cleaning *off*.'),
     '/description': _reader(NOTHING),
     '/driver': _reader(
-        "Says what the host's BMC speaks, and which jobs a conductor turns. A node of another hardware type has none of our "
-        'steps: '
-        'give this right to nobody whom you would not let release a lock (:doc:`/reference/roles`).',
+        "Selects the protocol of the host's BMC, and the nodes whose jobs a conductor runs. A node of another "
+        'hardware type has none of our steps: give this right only to those whom you would let release a lock '
+        '(:doc:`/reference/roles`).',
         'api_guard',
         'status',
         'firmware',
@@ -51,20 +51,26 @@ _FIELDS = {
         shown=(STATIC,),
     ),
     '/driver_info': _reader(
-        'Of other keys than these nothing of ours reads any, but the logins at BMCs: a wrong one ends there.', *_TARGET
+        'Of the keys that are not listed below, our code reads further ones of BMC addresses and of the ramdisk, which '
+        'have to be accepted like the listed ones, and what it needs to log in to the BMCs: if that is wrong, the login '
+        'fails.',
+        *_TARGET,
     ),
     '/driver_info/acc_bmcs': _reader(
-        'The addresses count when they were taken: at others nothing verifies on a node that has, or had, an owner.',
+        'The addresses count only after an operator has accepted them. A node that has, or had, an owner passes no '
+        'verification at other addresses.',
         *_TARGET,
         shown=('tests/ironic/test_bmc_source.py::test_each_key_makes_it_another_bmc',),
     ),
     '/driver_info/acc_exposure': _reader(
-        'Rules go by the exposure that was taken; the node does not verify while it says another one.',
+        'Rules go by the accepted exposure. While the node shows another one, it passes no verification.',
         *_TARGET,
         shown=('tests/ironic/test_exposure.py::TestExposure::test_what_a_member_of_the_owners_project_writes_opens_nothing',),
     ),
     '/driver_info/acc_parallel_updates': _reader(
-        'How many updates a BMC is given at once. What was written is read back whatever it says.', *_TARGET, shown=(UNMOVED,)
+        'Says how many updates a BMC gets at once. Whatever the number, what was written is read back.',
+        *_TARGET,
+        shown=(UNMOVED,),
     ),
     '/driver_info/redfish_address': _reader(
         'As ``acc_bmcs``.',
@@ -75,20 +81,19 @@ _FIELDS = {
         'As ``acc_bmcs``.', *_TARGET, shown=('tests/ironic/test_bmc_source.py::test_each_key_makes_it_another_bmc',)
     ),
     '/driver_info/deploy_ramdisk': _reader(
-        "What Ironic boots is believed to be the operator's ramdisk if it was taken, or if nothing is set: ``deploy_*``, "
-        '``rescue_*``, ``bootloader``, ``external_http_url``, ``pxe_template``, ``ansible_*`` and the others of '
-        '``ramdisk_source.py``. Else the host is off while locks are open.',
+        "What Ironic boots counts as the operator's ramdisk only if these keys are accepted or none of them is set: "
+        '``deploy_*``, ``rescue_*``, ``bootloader``, ``external_http_url``, ``pxe_template``, ``ansible_*`` and the '
+        'others of ``ramdisk_source.py``. Otherwise the host is off while locks are open.',
         *_TARGET,
         shown=(_RAMDISK, 'tests/ironic/test_ramdisk_source.py::test_each_key_alone_makes_another_ramdisk'),
     ),
     '/driver_info/kernel_append_params': _reader('As ``deploy_ramdisk``.', *_TARGET, shown=(_RAMDISK,)),
     '/extra': _reader(NOTHING),
-    '/instance_info': _reader('Of other keys than these nothing of ours reads any.', *_INSTANCE),
+    '/instance_info': _reader('Nothing of ours reads other keys than those below.', *_INSTANCE),
     '/instance_info/traits': _reader(
-        "Ironic chooses deploy templates by them; the conductor refuses steps of a template that are the operator's, and a "
-        'deploy '
-        'that leaves out the verification. What an instance has claimed comes from placement; a claim that the traits name and '
-        'that is not there fails the deploy.',
+        'Ironic selects deploy templates by them. The conductor refuses the steps of a template that only an operator may'
+        ' run, and it refuses a deploy without the verification. The claims of an instance are read from placement; the '
+        'deploy fails if the traits name a claim that placement does not have.',
         *_INSTANCE,
         shown=(
             'tests/ironic/test_ways_round.py::TestTemplates',
@@ -96,25 +101,24 @@ _FIELDS = {
         ),
     ),
     '/instance_info/kernel_append_params': _reader(
-        "While it is set, or ``ramdisk_kernel_arguments``, no ramdisk is the operator's, and the host is off while locks "
-        'are open. '
-        'Nobody takes it: it goes with the instance.',
+        "While this key or ``ramdisk_kernel_arguments`` is set, no ramdisk counts as the operator's, and the host is off "
+        'while locks are open. The keys are never accepted; they are removed together with the instance.',
         *_INSTANCE,
         shown=('tests/ironic/test_ramdisk_source.py::TestSource::test_an_admin_of_the_lessee_has_a_word_in_none',),
     ),
     '/instance_info/firmware_interface': _reader(
-        'Ironic takes ``<x>_interface`` of ``instance_info`` before the field of the node. Our hardware types support no other '
-        'firmware and power interfaces than ours, and the API middleware lets only the system scope write such a key '
-        '(:doc:`/howto/ironic`).',
+        'Ironic prefers ``<x>_interface`` of ``instance_info`` to the field of the node. Our hardware types support no '
+        'other firmware and power interfaces than ours, and the API middleware lets only the system scope write such a '
+        'key (:doc:`/howto/ironic`).',
         *_INSTANCE,
         shown=(STATIC,),
     ),
     '/instance_name': _reader(NOTHING),
     '/instance_uuid': _reader(
-        'Says whether somebody has the node, and whose claims in placement count. Without it the node still counts as a '
-        "tenant's by "
-        'its provision state; another one gets functions of the catalogue at most, by the rules of the baseline. The watch '
-        'powers no host off of a node that has one; the cards that stood open are exposed all the same.',
+        "Says whether the node is in use, and which instance's claims in placement count. Without it, a node still counts"
+        " as a tenant's by its provision state. With the UUID of another instance, that instance's claims get at most "
+        'functions of the catalogue, as the rules of the baseline allow. The watch does not power off the host of a node '
+        'that has an instance, but its open cards count as exposed all the same.',
         'host_start',
         'alarm',
         'attach',
@@ -126,10 +130,10 @@ _FIELDS = {
         'job_context',
     ),
     '/lessee': _reader(
-        "Who is asked for is refused the operator's steps if the node is leased to it. Whoever takes its own project out of "
-        'it has '
-        "no rights left by Ironic's policy; an owner is never taken for an operator, and neither is a project that leases "
-        'the node. The watch powers no host off of a leased node; the cards that stood open are exposed all the same.',
+        "A project that begins a flow is refused the operator's steps if it leases the node. If a project removes itself "
+        "from this field, Ironic's policy gives it no rights any more. Neither the owner nor the lessee ever counts as an"
+        ' operator. The watch does not power off the host of a leased node, but its open cards count as exposed all the '
+        'same.',
         'api_guard',
         'host_start',
         'policy',
@@ -139,9 +143,9 @@ _FIELDS = {
         shown=('tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it', UNMOVED),
     ),
     '/maintenance': _reader(
-        'A node in maintenance is not offered in placement. It lets go of nothing: what is quarantined or open stays so '
-        'when it is '
-        'cleared. The watch powers no host off of a node in it; the cards that stood open are exposed all the same.',
+        'A node in maintenance is not available in placement. A card that is quarantined or open stays so when '
+        'maintenance is cleared. The watch does not power off the host of a node in maintenance, but its open cards count'
+        ' as exposed all the same.',
         'status',
         'availability',
         'pools',
@@ -155,7 +159,7 @@ _FIELDS = {
         ),
     ),
     '/name': _reader(
-        'For texts, and the certificate has it beside the UUID. No rule asks for it.',
+        'Appears in messages, and in the certificate next to the UUID. No rule depends on it.',
         'host_start',
         'api_guard',
         'certificate',
@@ -175,15 +179,14 @@ _FIELDS = {
     ),
     '/properties': _reader('Nothing of ours reads other keys than ``capabilities``.', 'record'),
     '/properties/capabilities': _reader(
-        'Inspection writes its own beside those that are there. Nothing of ours goes by them.', 'record'
+        'Our inspection adds its own capabilities to those that are there. Nothing of ours depends on them.', 'record'
     ),
     '/protected': _reader('Pools leave a protected node alone.', 'pools'),
     '/protected_reason': _reader(NOTHING),
     '/resource_class': _reader(
-        'Rules go by the class that was taken, and by none before; a node that rules could tell from that does not verify. '
-        'Pools '
-        'count a node by the class that it shows: they program functions of the catalogue and nothing else, and the '
-        'baseline decides.',
+        'Rules go by the accepted class, and by no class before one is accepted. If a rule could distinguish the class '
+        'that the node shows from that, the node passes no verification. Pools count a node by the class that it shows. '
+        'They program only functions of the catalogue, as the baseline allows.',
         'pools',
         'notification',
         'resource_class',
@@ -194,17 +197,20 @@ _FIELDS = {
             UNMOVED,
         ),
     ),
-    '/retired': _reader('A retired node is not offered in placement, and pools leave it alone.', 'availability', 'pools'),
+    '/retired': _reader('A retired node is not available in placement, and pools leave it alone.', 'availability', 'pools'),
     '/retired_reason': _reader(NOTHING),
 }
 
 _INTERFACES = {
     'bios': 'Nothing of ours reads it. Settings that are locks are read back from the BMC.',
-    'boot': 'Nothing of ours reads it. What it boots is up to ``driver_info``, and that is taken.',
+    'boot': 'Nothing of ours reads it. What it boots is set in ``driver_info``, where an operator has to accept it.',
     'console': NOTHING,
-    'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every one.',
-    'firmware': 'Selects the nodes whose jobs a conductor turns. Our hardware types support only ours (:doc:`/howto/ironic`).',
-    'inspect': 'Nothing of ours reads it. With another one no card is remembered, and none is forgotten.',
+    'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every deploy interface.',
+    'firmware': 'Selects the nodes whose jobs a conductor runs. Our hardware types support no other (:doc:`/howto/ironic`).',
+    'inspect': (
+        'Nothing of ours reads it. With another inspect interface, an inspection neither adds cards to those that must be'
+        ' present nor removes any.'
+    ),
     'management': NOTHING,
     'network': NOTHING,
     'power': 'Nothing of ours reads it. Our hardware types support no other than ours (:doc:`/howto/ironic`).',
@@ -227,14 +233,17 @@ def _request(why: str, *shown: str) -> Reader:
 
 
 _POWER = 'tests/ironic/test_power.py'
-_BOOTS = 'Chooses what is booted, and starts nothing: whatever starts the host asks our power interface.'
+_BOOTS = 'Selects what is booted, but starts nothing: our power interface decides whether the host starts.'
 
 _REQUESTS = {
     'baremetal:node:create:self_owned_node': _request(
-        'A node that a project enrols is its own from the start, so nothing of it is taken but by hand of an operator.',
+        'The project that enrols a node owns it from the start. So an operator has to accept its class, traits, ramdisk '
+        'and exposure by hand; only the BMC addresses are accepted by the first flow that an operator begins.',
         'tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it',
     ),
-    'baremetal:node:delete:self_owned_node': _request('What is remembered of the node goes with it (:doc:`/howto/ironic`).'),
+    'baremetal:node:delete:self_owned_node': _request(
+        'What we have stored about the node is deleted, too (:doc:`/howto/ironic`).'
+    ),
     'baremetal:node:set_maintenance': _request('As the field ``maintenance``.'),
     'baremetal:node:clear_maintenance': _request(
         'As the field ``maintenance``.',
@@ -247,8 +256,8 @@ _REQUESTS = {
     'baremetal:node:set_boot_mode': _request(_BOOTS),
     'baremetal:node:set_secure_boot': _request(_BOOTS),
     'baremetal:node:set_provision_state': _request(
-        'Every flow has our steps, whoever begins it; who has begun it is kept, and takes what the node shows only as an '
-        'operator.',
+        'Every flow runs our steps, whoever begins it. Who has begun it is stored, and only a flow of an operator accepts'
+        ' values of the node.',
         _WAYS_ROUND,
         'tests/ironic/test_untaken_class.py::TestUntaken::test_nor_one_whose_automated_cleaning_runs',
     ),
@@ -263,9 +272,8 @@ _REQUESTS = {
     'baremetal:node:vif:attach': _request(NOTHING),
     'baremetal:node:vif:detach': _request(NOTHING),
     'baremetal:node:traits:set': _request(
-        'Rules go by the traits that were taken and by our own, and by none before; a node that rules could tell from that '
-        'does '
-        'not verify.',
+        'Rules go by the accepted traits and by our own, and by no other trait before that. If a rule could distinguish '
+        'the traits that the node shows from those, the node passes no verification.',
         ''
         ''
         'tests/ironic/test_traits.py::TestTraits::test_what_an_owners_admin_sets_before_the_operators_first_cleaning_is_not_taken',
@@ -286,27 +294,26 @@ _REQUESTS = {
     'baremetal:portgroup:delete': _request(NOTHING),
     'baremetal:portgroup:update': _request(NOTHING),
     'baremetal:node:ipa_heartbeat': _request(
-        'Everybody may, without a token. Ironic keeps the address of what calls itself the ramdisk; nothing that the '
-        'request says of '
-        'its user is believed, and ``[baremetal_acc] trust_ramdisk = false`` believes no ramdisk.',
+        'Anyone may send it, without a token. Ironic stores the address of the sender as that of the ramdisk. Nothing '
+        'that the request says about its user is believed, and with ``[baremetal_acc] trust_ramdisk = false`` no ramdisk '
+        'is trusted.',
         'tests/ironic/test_requester.py',
         'tests/ironic/test_flows.py',
     ),
     'baremetal:driver:ipa_continue_inspection': _request(
-        'Everybody may, without a token. Nothing that a ramdisk sends in our name stays in the inventory, and no card is '
-        'known or '
-        'forgotten by it.',
+        'Anyone may send it, without a token. Data that a ramdisk sends under our names does not stay in the inventory. '
+        'It adds no card to those that must be present, and removes none.',
         'tests/ironic/test_lessee.py::TestInspection::test_of_the_lessee_it_forgets_no_card',
     ),
     'baremetal:volume:create': _request(NOTHING),
     'baremetal:volume:delete': _request(NOTHING),
     'baremetal:volume:update': _request(NOTHING),
     'baremetal:allocation:create': _request('Sets ``instance_uuid`` (above) of an available node.'),
-    'baremetal:allocation:delete': _request('Takes ``instance_uuid`` (above) away.'),
+    'baremetal:allocation:delete': _request('Clears ``instance_uuid`` (above).'),
     'baremetal:allocation:update': _request(NOTHING),
     'baremetal:allocation:create_pre_rbac': _request('As creating one.'),
     'baremetal:runbook:create': _request(
-        'Each step has a rule of its own, and the conductor asks again (:doc:`/reference/roles`).', _WAYS_ROUND
+        'Each step has a rule of its own, and the conductor checks the right again (:doc:`/reference/roles`).', _WAYS_ROUND
     ),
     'baremetal:runbook:delete': _request('A cleaning whose runbook is gone fails.'),
     'baremetal:runbook:update': _request('As creating one.', _WAYS_ROUND),

@@ -272,11 +272,15 @@ ROWS = {
     'the password is changed in the middle': Row(
         faults=(fault('password-rotated'),), since='0A/23', address=SHORT, error=BmcNotAuthorised, words='the password is wrong'
     ),
-    'it has a key that was not given': Row(ill=keyed, error=BmcNotAuthorised, words='it has a key of its own (K_G)'),
-    'it has another key': Row(ill=keyed, address={'key': b'another'}, error=BmcNotAuthorised, words='check the K_G of the BMC'),
-    'it has no room': Row(ill=full, error=BmcBusy, words='it has no room for another session'),
-    'silence in the middle of a look': Row(faults=(restarts('0A/11'),), address=SHORT, error=BmcUnreachable, words='no answer'),
-    'silence in the middle of a lock': Row(
+    'it demands a K_G, and none is given': Row(ill=keyed, error=BmcNotAuthorised, words='it has a key of its own (K_G)'),
+    'it demands another K_G than the one given': Row(
+        ill=keyed, address={'key': b'another'}, error=BmcNotAuthorised, words='check the K_G of the BMC'
+    ),
+    'it has no free session': Row(ill=full, error=BmcBusy, words='it has no room for another session'),
+    'it stops answering during an inspection': Row(
+        faults=(restarts('0A/11'),), address=SHORT, error=BmcUnreachable, words='no answer'
+    ),
+    'it stops answering while it is locked': Row(
         verb='lock', faults=(restarts('06/60'),), address=SHORT, error=BmcUnreachable, words='; what it changed could not be'
     ),
     'one command is never answered': Row(
@@ -295,13 +299,13 @@ ROWS = {
         error=BmcUnreachable,
         words='no answer to the login',
     ),
-    'who may log in is never answered': Row(
+    'the list of accounts is never answered': Row(
         faults=(fault('hang', method='06/44'),), address=SHORT, asks=lambda _, done: NO_ANSWER.format('06h/44h') in done.unread
     ),
-    'the firewall is never answered': Row(
+    'the masks of the firewall are never answered': Row(
         faults=(fault('hang', method='06/61'),), address=SHORT, asks=lambda _, done: 'unknown' == done.lock
     ),
-    'its session ends in the middle of a look': Row(
+    'its session ends during an inspection': Row(
         faults=(fault('ipmi-session-lost', method='0A/11', count=1),), address=SHORT, told=NO_ANSWER.format('0Ah/11h')
     ),
     'a restart in the middle of an upload': Row(
@@ -334,15 +338,15 @@ ROWS = {
         address=SHORT,
         asks=lambda box, done: untouched(box, done) and TaskState.GONE is done.wrote[0],
     ),
-    'two per cent are lost of a look': lost('look', 5),
+    'two per cent of the datagrams of an inspection are lost': lost('look', 5),
     # The activation is sent once: where it got lost, nobody says that it was done.
-    'two per cent are lost of an upload': lost(
+    'two per cent of the datagrams of an upload are lost': lost(
         'write',
         5,
         lambda box, done: (TaskState.SUCCEEDED is done.wrote[0]) == ('2.9.0' == box.version(STAGED, 'staged')),
     ),
     # So is each write of the firewall, and no other command: where another is not answered, this fails.
-    'two per cent are lost of a lock': lost(
+    'two per cent of the datagrams of a lock are lost': lost(
         'lock',
         2,
         lambda box, done: isinstance(done, BmcError) or 'locked-reported' == done.lock,
@@ -363,13 +367,13 @@ ROWS = {
     'answers of another session': malformed('session'),
     'answers that are not encrypted': malformed('plain'),
     'answers as long as UDP can carry': malformed('huge'),
-    'floods of garbage': malformed('garbage', FLOOD, error=BmcUnreachable, address=LONG, again=True, since='0A/23'),
+    'floods of invalid datagrams': malformed('garbage', FLOOD, error=BmcUnreachable, address=LONG, again=True, since='0A/23'),
     'SHA-1 lengths with suite 17': malformed(
         'sha1', 'has 20 bytes, and 32 are needed by cipher suite 17', method='login', error=BmcAnswerInvalid
     ),
     'a login cut off': malformed('truncated', NO_LOGIN, method='login', error=BmcAnswerInvalid),
     'wrong lengths in the login': malformed('lengths', NO_LOGIN, method='login', error=BmcAnswerInvalid),
-    'a flood of garbage to the login': malformed(
+    'a flood of invalid datagrams during the login': malformed(
         'garbage', FLOOD, method='login', error=BmcUnreachable, address=LONG, again=True
     ),
 }
@@ -511,7 +515,7 @@ def test_the_inventory_of_ten_has_nine_and_says_what_is_wrong_with_one(lan, tmp_
 def test_the_page_about_faults_lists_these_rows():
     """All of them, in this order, with the errors that they ask for."""
     page = (Path(__file__).parents[2] / 'doc' / 'source' / 'contributor' / 'faults.rst').read_text()
-    table = page.split('Over IPMI, one of ten\n')[1].split('Two per cent are lost')[0]
+    table = page.split('IPMI: one faulty BMC among ten\n')[1].split('In the rows with lost datagrams')[0]
     lines = [re.split('  +', line) for line in table.splitlines() if '  ' in line and not line.startswith('=')]
     assert ['what is wrong', *ROWS] == [line[0] for line in lines]
     errors = {line[0]: re.findall('``(.+)``', line[2]) for line in lines[1:]}
