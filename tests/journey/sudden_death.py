@@ -42,7 +42,7 @@ stores = []
 
 def reached(state, wanted):
     from baremetal_acc.planning.job_transitions import current
-    from baremetal_acc.model.job import stage
+    from baremetal_acc.model.action import stage
 
     job = state.job
     if job is None or current(job) is None or current(job).name.lower() != wanted:
