@@ -205,7 +205,7 @@ class TableCase(RolesCase):
         writer = csv.writer(text, lineterminator='\n')
         writer.writerow([first, *SCOPES])
         writer.writerows(rows)
-        path = self._tree / 'doc/source' / file
+        path = self._tree / 'doc/source/reference' / file
         if os.environ.get('BAREMETAL_ACC_ROLES') == 'write':
             path.write_text(text.getvalue())
         assert path.read_text() == text.getvalue(), 'look at it, then run with BAREMETAL_ACC_ROLES=write'
