@@ -173,7 +173,7 @@ SLOW = 'more than four groups of the same class'
 
 WITHOUT = {
     '``resources_ACC:PGPU=8``': several_of_one,
-    '``trait_ACC:X=required`` with a trait of a provider that its node lacks': a_trait_that_ironic_lacks,
+    '``trait_ACC:X=required`` with a trait that the provider has and the node has not': a_trait_that_ironic_lacks,
     '``trait_ACC:X=preferred``, ``same_subtree``': what_nova_cannot_say,
     'a class that placement does not know': a_class_that_nobody_has_made,
 }
