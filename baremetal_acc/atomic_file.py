@@ -63,7 +63,7 @@ def sync(folder: Path) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Hold a lock file that no other process holds. The system frees it with the process, however that ends.
 
-    :raises Held: another process holds it.
+    :raises HeldLock: another process holds it.
     :raises OSError: the file cannot be opened, or its file system has no locks.
     """
     at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -82,7 +82,7 @@ class FirmwareBanks:
     def check_image(self, component: EmulatedComponent, image: EmulatedImage) -> None:
         """Check an image as the card does, whoever sends it.
 
-        :raises Refused: the image is not for this component, or a fault makes the card refuse it.
+        :raises WriteRefused: the image is not for this component, or a fault makes the card refuse it.
         """
         variant = self._machine.component_fault('other-variant', component, use=False)
         asked = component if variant is None else replace(component, model=str(variant.parameters['takes']))
@@ -98,7 +98,7 @@ class FirmwareBanks:
     def judge(self, key: str, image: EmulatedImage | None = None) -> None:
         """Check that the component can be written now, and with this image if one is given.
 
-        :raises Refused: the component is not updateable or write protected, or the image is not for it.
+        :raises WriteRefused: the component is not updateable or write protected, or the image is not for it.
         """
         component = self._machine.components[key]
         if (why := self.find_write_block(component)) is not None:

@@ -45,7 +45,7 @@ class HostWrites:
         """Write an image in band, as a tenant who is root on the host. It is in force at once: root may also reset the card.
 
         :param host: the host, where the machine has several; None: any host that has a path to the card.
-        :raises Refused: ``host-off``, ``no-such-way``, ``locked``, ``bad-image``, ``wrong-...``.
+        :raises WriteRefused: ``host-off``, ``no-such-way``, ``locked``, ``bad-image``, ``wrong-...``.
         """
         reaching = [way for way in self._machine.ways if way.device == device and host in (None, way.host)]
         asked = {way.host for way in reaching} or ({*tenant_hosts(self._machine)} if host is None else {host})

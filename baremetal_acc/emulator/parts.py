@@ -152,7 +152,7 @@ class EmulatedComponent:
     def check(self, image: EmulatedImage) -> None:
         """Check that the image is for this component.
 
-        :raises Refused: the image is of another kind, or for another model or component.
+        :raises WriteRefused: the image is of another kind, or for another model or component.
         """
         if image.kind is not self.kind:
             raise WriteRefused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')

@@ -42,7 +42,7 @@ class PowerControl:
 
         :param cause: the cause of the reset; by default a person at the machine.
         :param channel: the IPMI channel through which the reset was requested.
-        :raises Refused: a graceful restart of a system that is off, or the power is already changing.
+        :raises WriteRefused: a graceful restart of a system that is off, or the power is already changing.
         """
         system = self._machine.systems[name]
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:

@@ -77,7 +77,7 @@ class UpdateTasks:
         """Create the task of an update of these components. The task waits for its image or package.
 
         :param forced: equal and lower components of a package are written, too.
-        :raises Refused: ``busy``.
+        :raises WriteRefused: ``busy``.
         """
         keys = tuple(targets)
         why = self.busy(bmc_name, keys)
@@ -104,7 +104,7 @@ class UpdateTasks:
     def aim(self, task: Task, targets: Iterable[str]) -> None:
         """Set the targets of a task that was begun without targets, after its image showed which components it is for.
 
-        :raises Refused: ``busy``: another task updates one of the targets.
+        :raises WriteRefused: ``busy``: another task updates one of the targets.
         """
         keys = tuple(targets)
         bmc = self._machine.bmcs[task.bmc]

@@ -100,7 +100,7 @@ class UpdateUploads:
     def start_updates(self, bmc_name: str) -> list[Task]:
         """Carry out StartUpdate: write every image that waits for it. A completed task gets a new task for the write.
 
-        :raises Refused: ``busy``: one of the components is being written.
+        :raises WriteRefused: ``busy``: one of the components is being written.
         """
         started = []
         for task in [one for one in self._machine.bmcs[bmc_name].tasks.values() if one.waits_for_start]:

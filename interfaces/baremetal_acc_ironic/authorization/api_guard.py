@@ -65,7 +65,7 @@ class ApiGuard(hooks.PecanHook):
     def before(self, state: Any) -> None:
         """Run the check of the request's route.
 
-        :raises Refused: the request is not allowed.
+        :raises RequestRefused: the request is not allowed.
         """
         check = self.routes.get(api_routes.name_of(state.controller), RouteCheck.NODE_DOCUMENT)
         try:
