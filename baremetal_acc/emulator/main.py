@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.http_frontend import Knobs
@@ -103,6 +105,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--ready-file', type=Path, metavar='FILE', help='write addresses and accounts in JSON, passwords included'
+    )
+    parser.add_argument(
+        '--bmcs-file',
+        type=Path,
+        metavar='FILE',
+        help='write a list of targets (bmcs.yaml) with this machine for the other commands, passwords included',
     )
     parser.add_argument('--delay', type=_seconds, default=0.0, metavar='S', help='seconds that each answer takes')
     parser.add_argument('--slots', type=_count, help='requests in progress at a time per BMC (default: any number)')
@@ -208,6 +216,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     try:
         return asyncio.run(_serve(emulator, arguments))
+    except BadParameter as exc:
+        sys.stderr.write(f'emulate: {exc}\n')
+        return 2
     except (OSError, BadState) as exc:
         sys.stderr.write(f'emulate: cannot serve: {exc}\n')
         return 1
@@ -260,10 +271,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     if arguments.write_spdm_root is not None:
         if product.authority is None:
             raise BadParameter('--write-spdm-root: no device signs what it runs; add --feature spdm')
-        try:
-            write_private(arguments.write_spdm_root, product.authority.root())
-        except OSError as exc:
-            raise BadParameter(f'--write-spdm-root: {arguments.write_spdm_root}: {exc.strerror}') from exc
+        _write('--write-spdm-root', arguments.write_spdm_root, product.authority.root())
     return Emulator(serving, product=product)
 
 
@@ -361,7 +369,9 @@ async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
             descriptor, name = tempfile.mkstemp(prefix='emulated-bmc-', suffix='.json')
             os.close(descriptor)
             credentials = made = Path(name)
-        write_private(credentials, document)
+        if arguments.bmcs_file is not None:
+            _write('--bmcs-file', arguments.bmcs_file, yaml.safe_dump(_targets(ready), sort_keys=False).encode())
+        _write('--ready-file', credentials, document)
         for bmc, one in emulator.bmcs.items():
             ca = f'CA {one.verify_ca}' if isinstance(one.verify_ca, str) else 'plain HTTP'
             sys.stdout.write(f'{bmc}: {one.address}  {ca}  user {one.username}, password in {credentials}\n')
@@ -376,6 +386,24 @@ async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
         if made is not None:
             made.unlink(missing_ok=True)
     return 0
+
+
+def _write(option: str, path: Path, data: bytes) -> None:
+    """Write the file of an option.
+
+    :raises BadParameter: it cannot be written.
+    """
+    try:
+        write_private(path, data)
+    except OSError as exc:
+        raise BadParameter(f'{option}: {path}: cannot be written: {exc.strerror}') from exc
+
+
+def _targets(ready: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of ``--bmcs-file``: one target with the name of the product, and its BMCs over Redfish."""
+    keys = ('address', 'username', 'password', 'verify_ca', 'system')
+    bmcs = {name: {key: bmc[key] for key in keys if bmc[key] is not None} for name, bmc in ready['bmcs'].items()}
+    return {'format': 1, 'targets': {ready['product']: {'bmcs': bmcs}}}
 
 
 def _users_file(arguments: argparse.Namespace) -> Path:

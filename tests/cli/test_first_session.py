@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The first session over IPMI goes as the page about the command line says, word by word."""
+"""The sessions of the tutorial about the command line go as the page says, word by word."""
 
+import json
 import os
 import re
 import socket
@@ -11,9 +12,16 @@ import textwrap
 import time
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from baremetal_acc.demo import documents
+from baremetal_acc.emulator.tls import write_private
 from tests.pages import path_of
 
 PORT = '8450'
+MODELS = {'gpu': 'h100', 'fpga': 'd5005', 'slot': 'd5005', 'nic': 'bluefield3'}
+"""Models of the cards of an acc-server, by the part that an image is for."""
 SECONDS = 60
 
 
@@ -36,28 +44,64 @@ def free_port():
         return str(bound.getsockname()[1])
 
 
-def test_the_first_session_over_ipmi_goes_as_the_page_says(tree, tmp_path):
-    """Emulate, look, build two images, plan, apply, verify: with the documents of the pages, and the exit codes of this one."""
-    page = (tree / 'doc' / 'source' / 'reference' / 'cli.rst').read_text(encoding='utf-8')
-    port = free_port()
-    session = page.partition('**Over IPMI** it goes')[2].partition('\nTargets\n')[0].replace(PORT, port)
-    emulate, make, password, look, new, old, plan, apply, verify = re.findall(r'^    \$ (.*)$', session, re.MULTILINE)
-    path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'
-    environ = {'PATH': path, 'HOME': str(tmp_path), 'XDG_STATE_HOME': str(tmp_path / 'state'), 'COLUMNS': '200'}
+class Session:
+    """A terminal in a folder, next to another one in which an emulated machine runs."""
 
-    def say(words):
+    def __init__(self, folder, emulate):
+        path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'
+        self._environ = {'PATH': path, 'HOME': str(folder), 'XDG_STATE_HOME': str(folder / 'state'), 'COLUMNS': '200'}
+        self._folder, self._emulate = folder, emulate
+
+    def __enter__(self):
+        self._process = subprocess.Popen(self._emulate.split(), cwd=self._folder, env=self._environ, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + SECONDS
+        while not (self._folder / 'ready.json').exists():
+            assert self._process.poll() is None, 'emulate has ended'
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        return self._say
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        assert 0 == self._process.wait(20)
+
+    def _say(self, words):
         done = subprocess.run(
-            words, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+            words, shell=True, cwd=self._folder, env=self._environ, capture_output=True, text=True, timeout=SECONDS, check=False
         )
         return done.returncode, done.stdout
 
-    process = subprocess.Popen(emulate.split(), cwd=tmp_path, env=environ, stdout=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + SECONDS
-        while not (tmp_path / 'ready.json').exists():
-            assert process.poll() is None, 'emulate has ended'
-            assert time.monotonic() < end
-            time.sleep(0.05)
+
+def test_the_first_session_goes_as_the_page_says(tmp_path):
+    """Emulate, inventory, plan, apply, verify, a tenant's write, certificate, unlock: on the folder that the demo leaves."""
+    folder = tmp_path / 'operator'
+    documents.write_conf(folder)
+    documents.write_trust(folder)
+    documents.write_baseline(folder)
+    documents.write_catalogue(folder, documents.CATALOGUE, documents.write_images(folder, documents.CATALOGUE, MODELS))
+    documents.write_images(folder / 'tenant', documents.TENANTS, MODELS)
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    write_private(tmp_path / 'certificate.pem', key)
+    session = path_of('command_line').read_text(encoding='utf-8').partition('\nOver IPMI\n')[0]
+    demo, path, enter, emulate, *words = re.findall(r'^    \$ (.*)$', session, re.MULTILINE)
+    assert ("make demo DEMO_ARGS='--state /tmp/acc'", 'cd /tmp/acc/operator') == (demo, enter)
+    assert path.startswith('export PATH=')
+    with Session(folder, emulate) as say:
+        inventory, plan, apply, verify, door, write, issue, check, unlock, again = words
+        assert (0, 4) == ((found := say(inventory))[0], found[1].count('unlocked'))
+        assert [3, 0, 0] == [say(line)[0] for line in (plan, apply, verify)]
+        assert (0, 4) == ((found := say(inventory))[0], found[1].count('locked') - found[1].count('unlocked'))
+        code, refused = say(f'{door}\n{write}')
+        assert (0, False, 'locked') == (code, json.loads(refused)['written'], json.loads(refused)['code'])
+        assert [0, 0, 0, 3] == [say(line)[0] for line in (issue, check, unlock, again)]
+        assert 4 == say(inventory)[1].count('unlocked')
+
+
+def test_the_session_over_ipmi_goes_as_the_page_says(tmp_path):
+    """Emulate, inventory, build two images, plan, apply, verify: with the documents and exit codes of the pages."""
+    session = path_of('command_line').read_text(encoding='utf-8').partition('\nOver IPMI\n')[2].replace(PORT, free_port())
+    emulate, make, password, look, new, old, plan, apply, verify = re.findall(r'^    \$ (.*)$', session, re.MULTILINE)
+    with Session(tmp_path, emulate) as say:
         assert [0, 0] == [say(words)[0] for words in (make, password)]
         assert (0, True) == ((found := say(look))[0], 'FPGA1_FW 2.00' in found[1])
         said = [say(words)[1] for words in (new, old)]
@@ -73,6 +117,3 @@ def test_the_first_session_over_ipmi_goes_as_the_page_says(tree, tmp_path):
         (tmp_path / 'catalogue.toml').write_text(f'format = 1\n{image}{back}')
         assert [3, 0, 0] == [say(words)[0] for words in (plan, apply, verify)]
         assert 'FPGA1_FW 2.01' in say(look)[1]
-    finally:
-        process.terminate()
-        assert 0 == process.wait(20)

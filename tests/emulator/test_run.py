@@ -67,6 +67,33 @@ def test_a_script_finds_everything_in_the_ready_file(emulate, client):
         assert not os.path.exists(bmc['verify_ca'])
 
 
+def test_the_commands_read_the_list_of_targets(emulate, tmp_path):
+    """--bmcs-file: a target with the name of the product and both BMCs, which load as any list does; for its owner only."""
+    from baremetal_acc.cli.bmcs import load
+
+    path = tmp_path / 'bmcs.yaml'
+    _, ready = emulate('acc-server', '--bmcs-file', path)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    told = json.loads(ready.read_text())['bmcs']
+    [target] = load(path)
+    found = {bmc.name: (bmc.address, bmc.username, bmc.secret.text, bmc.verify_ca, bmc.system) for bmc in target.bmcs}
+    keys = ('address', 'username', 'password', 'verify_ca', 'system')
+    assert {name: tuple(bmc[key] for key in keys) for name, bmc in told.items()} == found
+    assert {'host', 'dpu'} == set(found)
+    assert 'acc-server' == target.name
+
+
+@pytest.mark.parametrize('option', ['--ready-file', '--bmcs-file'])
+def test_a_file_that_cannot_be_written_is_named(option, tmp_path):
+    """With its option and the reason, and exit code 2; nothing is served."""
+    path = tmp_path / 'missing' / 'file'
+    done = subprocess.run(
+        [sys.executable, '-m', 'baremetal_acc.emulator', 'dpu', option, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (2, '') == (done.returncode, done.stdout)
+    assert f'emulate: {option}: {path}: cannot be written: No such file or directory\n' == done.stderr
+
+
 def test_the_machine_outlives_the_emulator(emulate, client, gpu_image):
     """Killed hard and started again with --state: versions, locks, power, accounts and authorities are as they were."""
     from tempfile import TemporaryDirectory
