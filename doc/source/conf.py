@@ -29,7 +29,12 @@ else:
     exclude_patterns.append('reference/release-notes.rst')
 
 html_theme = 'alabaster'
-html_theme_options = {'description': 'Accelerators in bare metal, from out of band', 'page_width': '72em'}
+html_theme_options = {
+    'description': 'Accelerators in bare metal, from out of band',
+    'page_width': '1320px',
+    'body_max_width': 'none',
+}
+html_static_path = ['_static']
 html_copy_source = False
 highlight_language = 'console'
 
