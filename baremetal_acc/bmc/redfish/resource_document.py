@@ -104,7 +104,8 @@ def _decoded(content: bytes) -> object:
 
     :raises ValueError: it is no JSON, or ambiguous. ``RecursionError``: it is nested too deep.
     """
-    with contextlib.suppress(ValueError, TypeError, OverflowError, RecursionError):
+    # DecodeError is a ValueError since msgspec 0.21 only.
+    with contextlib.suppress(ValueError, msgspec.DecodeError, TypeError, OverflowError, RecursionError):
         body: object = _QUICK.decode(content)
         if _ESCAPED_QUOTE not in content and _BACK.encode(body).count(b'"') == content.count(b'"'):
             return body

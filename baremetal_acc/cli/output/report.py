@@ -115,6 +115,9 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         if report.done:
             self.app.done = report.code  # type: ignore[attr-defined]  # it is ours, and not cliff's
         self._known(parsed_args, report.columns)
+        # cliff has compared them in this way only since 4.11, and in sorting since 4.17: from here on they are exact.
+        parsed_args.columns = [_column(name, report.columns) or name for name in parsed_args.columns]
+        parsed_args.sort_columns = [_column(name, report.columns) or name for name in parsed_args.sort_columns]
         between = '\n' if parsed_args.formatter == 'table' else ', '
         return report.columns, [tuple(text.cell(v, between) for v in row) for row in report.rows]
 
@@ -123,10 +126,11 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
 
         :raises UsageError: a column does not exist.
         """
-        known = {self._normalize_column_name(c): c for c in columns}
-        for column in arguments.columns:
-            if self._normalize_column_name(column) not in known:
-                raise UsageError(argument='--column', what=f'there is no {column!r}', hint=did_you_mean(column.lower(), known))
+        for option, names in (('--column', arguments.columns), ('--sort-column', arguments.sort_columns)):
+            for name in names:
+                if _column(name, columns) is None:
+                    hint = did_you_mean(name.lower(), map(_normal, columns))
+                    raise UsageError(argument=option, what=f'there is no {name!r}', hint=hint)
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
@@ -160,6 +164,15 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
     def _made(self) -> Report:
         assert self._report is not None, 'the work comes first'  # noqa: S101
         return self._report
+
+
+def _normal(column: str) -> str:
+    return column.strip().lower().replace(' ', '_')
+
+
+def _column(name: str, columns: Iterable[str]) -> str | None:
+    """The column that a user means: case does not matter, and an underscore may stand for a space."""
+    return next((column for column in columns if _normal(column) == _normal(name)), None)
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -132,12 +132,21 @@ def test_where_nothing_was_done_only_the_failure_is_told(running, capsys):
     assert 'has ended' not in capsys.readouterr().err
 
 
-def test_a_column_that_there_is_not_is_told_before_anything_is_done(running, capsys):
-    """It was told after the cards had been written, with the code of a wrong argument."""
-    code, verb = running('-c', 'tarjet')
+@pytest.mark.parametrize('option', ['--column', '--sort-column'])
+def test_a_column_that_there_is_not_is_told_before_anything_is_done(running, capsys, option):
+    """It was told after the cards had been written, with the code of a wrong argument; one to sort by was ignored."""
+    code, verb = running(option, 'tarjet')
     assert Exit.USAGE == code
     assert not hasattr(verb, 'worked')
-    assert 'did you mean target?' in capsys.readouterr().err
+    assert f'{option}: there is no' in (said := capsys.readouterr().err)
+    assert 'did you mean target?' in said
+
+
+def test_a_column_is_found_whatever_its_case(running, capsys):
+    """As in other clients of OpenStack, with an underscore for a space, in both options."""
+    code, _ = running('-f', 'csv', '-c', 'TARGET', '--sort-column', ' target')
+    assert Exit.WRITE_FAILED == code
+    assert '"Target"' == capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize('form', ['table', 'csv', 'value'])

@@ -18,6 +18,9 @@ from baremetal_acc.images.trust import chains
 from tests.unit.images import spdm_device
 from tests.unit.images.keys import NOW, certificate, key
 
+if not hasattr(verification, 'ExtensionPolicy'):
+    pytest.skip('cryptography 45 brought the policies that these tests need; the product needs none', allow_module_level=True)
+
 EC = ec.generate_private_key(ec.SECP384R1())
 EDWARDS = ed25519.Ed25519PrivateKey.generate()
 
