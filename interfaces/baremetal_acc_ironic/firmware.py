@@ -101,17 +101,17 @@ class AccFirmware(base.FirmwareInterface):
             if name not in theirs.accepted_misconfigurations:
                 raise exception.DriverLoadError(
                     driver=self.hardware_type,
-                    reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] accepted_misconfigurations)',
+                    reason=f'{text} (or add {name} to [{GROUP}] accepted_misconfigurations to accept this)',
                 )
-            LOG.warning('%s; [%s] accepted_misconfigurations accepts that', text, GROUP)
+            LOG.warning('%s (accepted by [%s] accepted_misconfigurations)', text, GROUP)
         installed = {e.name for e in metadata.entry_points(group='ironic.hardware.interfaces.deploy')}
         unknown = sorted(theirs.tenant_deploy_interfaces - installed)
         if unknown:
             raise exception.DriverLoadError(
                 driver=self.hardware_type,
                 reason=(
-                    f'[{GROUP}] tenant_deploy_interfaces: {", ".join(map(repr, unknown))} is no deploy interface of Ironic '
-                    f'(there are: {", ".join(sorted(installed))})'
+                    f'[{GROUP}] tenant_deploy_interfaces: Ironic has no deploy interface {", ".join(map(repr, unknown))} '
+                    f'(installed: {", ".join(sorted(installed))})'
                 ),
             )
         if known.certificate_key is None:
@@ -253,14 +253,13 @@ class AccFirmware(base.FirmwareInterface):
             if early:
                 raise exception.InstanceDeployFailure(
                     f'node {task.node.name or task.node.uuid}: {", ".join(early)} would run before {definitions.VERIFY.name}, '
-                    f'while nothing is proven (give each a priority below {VERIFY_PRIORITY})'
+                    f'while no lock is proven (give each a lower priority than {definitions.VERIFY.name})'
                 )
             why = read_only.left_out(task)
             if why is not None:
                 raise exception.InstanceDeployFailure(
-                    f'node {task.node.name or task.node.uuid}: {definitions.VERIFY.name} is left out '
-                    f'of this deploy by {why}, and '
-                    'without it nothing proves that the locks hold'
+                    f'node {task.node.name or task.node.uuid}: {definitions.VERIFY.name} is left out of this deploy by {why}; '
+                    'without it no lock is proven'
                 )
         return list(super().get_deploy_steps(task))
 
@@ -288,7 +287,7 @@ class AccFirmware(base.FirmwareInterface):
         ours = workers(manager)
         if ours.led_by(self):
             nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
-            ours.hand_out(manager, context, nodes, runner.turn, 'going on with jobs on accelerators')
+            ours.hand_out(manager, context, nodes, runner.turn, 'the next turn of a job on accelerators')
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
@@ -297,7 +296,7 @@ class AccFirmware(base.FirmwareInterface):
         ours = workers(manager)
         if ours.led_by(self):
             nodes = with_jobs(manager, recovery.STATES)
-            ours.hand_out(manager, context, nodes, recovery.recover, 'bringing back locks after an interrupted job')
+            ours.hand_out(manager, context, nodes, recovery.recover, 'the recovery of an interrupted job')
 
     @timed
     @periodics.periodic(spacing=watch.tick)
@@ -333,7 +332,7 @@ class AccFirmware(base.FirmwareInterface):
         """Forget what was proven for a deployment once the deployment is over."""
         ours = workers(manager)
         if ours.led_by(self):
-            ours.hand_out(manager, context, proof.over(manager), proof.end, 'forgetting what was proven')
+            ours.hand_out(manager, context, proof.over(manager), proof.end, 'the removal of the proof of an ended deployment')
 
     @timed
     @periodics.periodic(spacing=_poll_interval)
@@ -342,7 +341,7 @@ class AccFirmware(base.FirmwareInterface):
         ours = workers(manager)
         if ours.led_by(self):
             ours.hand_out(
-                manager, context, accepted_values.unmet(manager), accepted_values.keep, 'keeping that a project has a node'
+                manager, context, accepted_values.unmet(manager), accepted_values.keep, 'the record of an owner or lessee'
             )
 
     # ------------------------------------------------------------------------------------------------------------- cache
@@ -358,7 +357,7 @@ class AccFirmware(base.FirmwareInterface):
         try:
             super().cache_firmware_components(task)
         except exception.UnsupportedDriverExtension:
-            LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
+            LOG.info('Node %s: its firmware interface reads no versions of BIOS, BMC or NICs', task.node.uuid)
         try:
             state = node_store.load(task.node)
             fresh = state.looked is not None and wall_clock.now() - state.looked < FRESH

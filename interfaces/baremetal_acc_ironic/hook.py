@@ -34,7 +34,7 @@ class AcceleratorsKept(base.InspectionHook):
         try:
             kept = record.kept(task, node_store.load(task.node).digest)
         except (AccError, exception.IronicException) as exc:
-            LOG.warning('Node %s: the inventory of accelerators is not kept: %s', task.node.uuid, exc)
+            LOG.warning('Node %s: the inventory of accelerators is not stored: %s', task.node.uuid, exc)
             return
         if kept is not None:
             plugin_data[record.PLUGIN_KEY] = kept

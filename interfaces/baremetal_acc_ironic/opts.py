@@ -101,9 +101,9 @@ TRUST = [
         default=True,
         help=(
             "Whether the host may stay on in cleaning while locks are open and firmware is written, if Ironic's ramdisk "
-            'answers from it. Ironic takes as its ramdisk whatever first asks with a MAC address of the node, which may be '
-            'code that a tenant has left in the boot order. If false, the host is powered off then, too: safer where tenants '
-            'are root on nodes, but steps that need the ramdisk have to run before those of this package.'
+            'answers from it. Ironic takes whatever first contacts it with a MAC address of the node for its ramdisk, which '
+            'may be code that a tenant has left in the boot order. If false, the host is powered off in this case, too: safer '
+            'where tenants are root on nodes, but steps that need the ramdisk have to run before those of this package.'
         ),
     ),
     cfg.BoolOpt(
@@ -155,9 +155,9 @@ WATCH = [
         default=300.0,
         min=0,
         help=(
-            'Seconds between two rounds of the watch over a node that a tenant has or that nobody uses. Each node has its own '
-            'moment in the interval. 0 disables the watch: a lock that a tenant has opened is then found when the node comes '
-            'back, and a host that is on next to open cards when the node is cleaned.'
+            'Seconds between two rounds of the watch over a deployed or unused node. Each node has its own moment in the '
+            'interval. 0 disables the watch: a lock that a tenant has opened is then found only when the node comes back, and '
+            'a host that is on while cards are open to it only when the node is cleaned.'
         ),
     ),
     cfg.FloatOpt(
@@ -175,8 +175,8 @@ WATCH = [
         default=60.0,
         min=1,
         help=(
-            'Maximum time (in seconds) for a round to read again from one BMC what the last full inspection rests on. A full '
-            'inspection has observe_timeout.'
+            'Maximum time (in seconds) for a round to read again, from one BMC, the resources on which the last full '
+            'inspection rests. A full inspection has observe_timeout.'
         ),
     ),
     cfg.IntOpt(
@@ -184,18 +184,17 @@ WATCH = [
         default=3,
         min=1,
         help=(
-            'Number of successive rounds in which something could not be read before that is an alarm. What could not be read '
-            'never counts as good, not even before the alarm.'
+            'Number of successive rounds in which something cannot be read before that is an alarm. What cannot be read never '
+            'counts as verified, not even before the alarm.'
         ),
     ),
     cfg.BoolOpt(
         'power_off_untended_host',
         default=True,
         help=(
-            'Whether the watch powers off a host that is on next to cards that are not proven closed to it, if nobody uses the '
-            'node (available, manageable, enroll, clean failed and others), it has neither an instance nor a lessee, and no '
-            'operator has it in maintenance. If false, the watch only reports the host, and the next cleaning writes the cards '
-            'again.'
+            'Whether the watch powers off a host that is on while its cards are not proven closed to it, if the node is unused '
+            '(available, manageable, enroll, clean failed and others), has neither an instance nor a lessee, and no operator '
+            'has it in maintenance. If false, the watch only reports the host, and the next cleaning writes the cards again.'
         ),
     ),
     cfg.FloatOpt(
@@ -205,7 +204,7 @@ WATCH = [
         max=0.9,
         help=(
             "Share of Ironic's workers ([conductor] workers_pool_size) that may run rounds of the watch at a time. They count "
-            'in worker_share, too: set it lower than that, so that jobs find workers while rounds run.'
+            'in worker_share, too: set watch_share lower than that, so that jobs find workers while rounds run.'
         ),
     ),
 ]
@@ -218,10 +217,10 @@ SHELF = [
         default=30.0,
         min=0,
         help=(
-            'Seconds between two rounds that update placement for nodes on which no step works. What a node offers is '
-            'withdrawn once the node is not fit to be deployed (maintenance, failed, manageable, retired, claimed, adopted, '
-            'deleted). Once it is fit again, its accelerators are inspected, and those that hold up are published. With 0 only '
-            'steps update placement, and what a node in maintenance offers stays available.'
+            'Seconds between two rounds that update placement for nodes on which no step works. The accelerators of a node are '
+            'withdrawn once it cannot be deployed (maintenance, failed, manageable, retired, claimed, adopted, deleted). Once '
+            'it can be deployed again, they are inspected, and those that are verified are published. With 0 only steps update '
+            'placement, and accelerators of a node in maintenance stay available.'
         ),
     ),
 ]

@@ -82,15 +82,15 @@ def _tell(known: Known, files: tuple[object, ...]) -> None:
         known.due = time.monotonic() + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(known.failures, 10))
         known.failures += 1
         if str(exc) != known.why and isinstance(exc, PlacementRefused):
-            LOG.error('Nothing can be published, nor any flavor be told of by placement: %s', exc)
+            LOG.error('Accelerators cannot be published, and placement may refuse flavors that name them: %s', exc)
         elif str(exc) != known.why:
-            LOG.warning('A flavor for a function that no node offers yet may be refused by placement: %s', exc)
+            LOG.warning('Placement may refuse flavors for functions that no node has yet: %s', exc)
         known.why = str(exc)
     else:
         if made:
-            LOG.info('Made known to placement: %s', ', '.join(made))
+            LOG.info('Created in placement: %s', ', '.join(made))
         elif known.failures:
-            LOG.info('Placement knows all that flavors may name')
+            LOG.info('Placement has all resource classes and traits that flavors may name')
         known.files, known.due, known.failures, known.why = files, time.monotonic() + ANEW, 0, None
     finally:
         known.busy.release()

@@ -100,7 +100,7 @@ class AccPower(base.PowerInterface):
             _refuse_while_writing(task, power_state)
             left_off.woke(task, super().get_power_state(task))
         else:
-            raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
+            raise PowerRefused(f'node {task.node.uuid}: unknown power state {power_state!r}')
         if reason is not None:
             _note(task, power_state, reason)
             provision_state.host_starts(task.node)

@@ -103,22 +103,23 @@ class Checks(upgradecheck.UpgradeCommands):
         return _result(
             upgradecheck.Code.FAILURE,
             (unsupported(row) for row in rows()),
-            'nodes have a firmware or power interface that their hardware type does not support any more, and cannot be used',
+            'nodes with a firmware or power interface that their hardware type does not support any more; Ironic cannot use '
+            'them',
         )
 
     def _check_overrides(self) -> Any:
         return _result(
             upgradecheck.Code.FAILURE,
             (overridden(row) for row in rows()),
-            'nodes have interfaces in instance_info, which is refused; clean them before they are deployed again',
+            'nodes with interfaces in instance_info, which is refused; clean them before they are deployed again',
         )
 
     def _check_proofs(self) -> Any:
         return _result(
             upgradecheck.Code.WARNING,
             (unproven(row) for row in rows()),
-            'active nodes were not handed over by verify_accelerators: once off, their hosts are not started again before '
-            'their locks are proven closed',
+            'active nodes that verify_accelerators has not handed over; once powered off, their hosts are not started again '
+            'before their locks are proven closed',
         )
 
     _upgrade_checks = (
@@ -133,12 +134,12 @@ def _result(code: Any, commands: Iterable[str | None], what: str) -> Any:
         found = [command for command in commands if command is not None]
     except db_exception.DBError as exc:
         said = str(exc).splitlines()[0]
-        where = '[database] connection of ironic.conf says which it is; --config-file, before "upgrade check", names that file'
+        where = 'set [database] connection in ironic.conf, and name that file by --config-file before "upgrade check"'
         return upgradecheck.Result(upgradecheck.Code.FAILURE, f"Ironic's database cannot be read: {said} ({where})")
     if not found:
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
     more = [f'and {len(found) - MOST} more'] if len(found) > MOST else []
-    return upgradecheck.Result(code, '\n'.join([f'{len(found)} {what}:', *found[:MOST], *more]))
+    return upgradecheck.Result(code, '\n'.join([f'{what} ({len(found)}):', *found[:MOST], *more]))
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ def main() -> int:
         from baremetal_acc_ironic import status
     except ModuleNotFoundError as exc:
         missing = (exc.name or '').partition('.')[0]
-        what = f"Python's module {missing} is not installed: this reads Ironic's database, as ironic-status does"
+        what = f"Python module {missing} is not installed; this command reads Ironic's database, as ironic-status does"
         sys.stderr.write(
             f'baremetal-acc-status: {what} (run it where a conductor runs, or pip install baremetal-acc[ironic])\n'
         )

@@ -99,7 +99,7 @@ _UNVERIFIED = 'this deploy has not passed verify_accelerators'
 _UNPROVEN = 'no verification has proven the locks of its accelerators closed for this deployment'
 _LOCK = 'service the node with lock_accelerators first'
 _EARLY = 'would run before verify_accelerators'
-_LOWER = 'give each a priority below 110'
+_LOWER = 'give each a lower priority than verify_accelerators'
 
 DEPLOY_INTERFACES = (
     Way(
@@ -218,7 +218,7 @@ IMAGES = (
         key='rebuild_lost',
         title='Rebuild after a BMC has lost a lock while the tenant had the node',
         rules=(PROVISION,),
-        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        end=_refused(states.DEPLOYFAIL, 'was not written again', 'clean the node'),
         safe='The cards may run what the tenant has written: only cleaning writes them again.',
     ),
     Way(
@@ -347,7 +347,7 @@ STEPS = (
         key='clean_hold',
         title='``clean hold``, and a power request in it, while a lock is open',
         rules=(POWER,),
-        end=_refused(states.CLEANHOLD, 'nothing is proven of it, and no operator has allowed it', 'allow_host_start'),
+        end=_refused(states.CLEANHOLD, 'its locks are not proven, and no operator has allowed a start', 'allow_host_start'),
         safe="Nothing but the operator's ramdisk, in ``cleaning`` itself, needs no proof.",
     ),
 )
@@ -364,7 +364,7 @@ FLOWS = (
         key='adopt_unwritten',
         title='``adopt`` of a node whose cards somebody else may have written, and steps of a service that prove its locks',
         rules=(PROVISION, SERVICE_STEPS),
-        end=_refused(states.ACTIVE, _UNPROVEN, 'nobody can say what', 'reconcile_accelerators'),
+        end=_refused(states.ACTIVE, _UNPROVEN, 'it is unknown what these cards run', 'reconcile_accelerators'),
         safe='Closed locks do not say what the cards run. They are written again by ``reconcile_accelerators``.',
     ),
     Way(
@@ -399,14 +399,14 @@ FLOWS = (
         key='service_lock_fails',
         title='Service with ``lock_accelerators``, which finds a lock open that does not close; the tenant powers the host on',
         rules=(PROVISION, SERVICE_STEPS, POWER),
-        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'found them open', _LOCK),
         safe='What a step of ours has found open stands against every start until a step has closed it.',
     ),
     Way(
         key='service_verify_fails',
         title='The same with ``verify_accelerators``',
         rules=(PROVISION, SERVICE_STEPS, POWER),
-        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'found them open', _LOCK),
         safe='As before: whoever only reads has seen it, too.',
     ),
     Way(
@@ -456,7 +456,7 @@ FLOWS = (
         key='undeploy_refused_woke',
         title='The same, of a host that starts by itself before that',
         rules=(PROVISION,),
-        end=_refused(states.CLEANFAIL, 'is quarantined', 'so that it could not be written anew', host=Host.ON),
+        end=_refused(states.CLEANFAIL, 'is quarantined', 'so it could not be written again', host=Host.ON),
         safe="The cards are written again, or quarantined where no rule says what they run; only the operator's ramdisk runs.",
     ),
     Way(
@@ -470,7 +470,7 @@ FLOWS = (
         key='automated_clean_off_lost',
         title='The same after a BMC has lost a lock while the first tenant had the node',
         rules=(PROVISION,),
-        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        end=_refused(states.DEPLOYFAIL, 'was not written again', 'clean the node'),
         safe='The first look at the node is compared with how it was handed over; what cannot be trusted has to be written.',
     ),
     Way(
@@ -484,14 +484,14 @@ FLOWS = (
         key='automated_clean_off_adopt',
         title='The same, and the next tenant adopts the node at once',
         rules=(PROVISION,),
-        end=_refused(states.MANAGEABLE, 'what was proven for its last deployment is not forgotten yet', 'ask again'),
+        end=_refused(states.MANAGEABLE, 'what was proven for its last deployment is still stored', 'retry'),
         safe='Adoption waits until the conductor has forgotten it, and proves nothing itself.',
     ),
     Way(
         key='automated_clean_off_node',
         title="Undeploy with the node's own ``automated_clean = False``; a tenant powers it on in ``available``",
         rules=(POWER,),
-        end=_refused(states.AVAILABLE, 'nothing is proven of it, and no operator has allowed it', 'allow_host_start'),
+        end=_refused(states.AVAILABLE, 'its locks are not proven, and no operator has allowed a start', 'allow_host_start'),
         safe='Between deployments only an operator can allow a start.',
     ),
     Way(
@@ -513,7 +513,7 @@ FLOWS = (
         title='Cleaning by the ramdisk that leaves locks open; the host starts by itself before they are closed, and a tenant '
         'deploys',
         rules=(PROVISION, CLEAN_STEPS),
-        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        end=_refused(states.DEPLOYFAIL, 'was not written again', 'clean the node'),
         safe='How the host was off after the ramdisk is kept. Where it has run since, only cleaning mends the cards.',
     ),
     Way(
@@ -615,7 +615,7 @@ FLOWS = (
         key='child_power_on',
         title='A child node (``parent_node``) is powered on, and Ironic powers its parent on first; the parent has a lock open',
         rules=(POWER,),
-        end=_refused(states.AVAILABLE, 'nothing is proven of it, and no operator has allowed it', 'allow_host_start'),
+        end=_refused(states.AVAILABLE, 'its locks are not proven, and no operator has allowed a start', 'allow_host_start'),
         safe="The parent's own power interface is asked, so its own gate decides.",
     ),
     Way(

@@ -169,7 +169,7 @@ _INTRODUCTION = (
     'reads.'
 )
 _TAKEN = (
-    '*Accepted* means that an operator has accepted the value (error messages say *taken*). An operator is a user '
+    '*Accepted* means that an operator has accepted the value. An operator is a user '
     'who belongs to neither of the two projects. An operator who runs ``reconcile_accelerators`` in manual cleaning'
     ' or service accepts all values that the node shows. That is meant by *by hand*. Some values are also accepted '
     'when an operator begins any other flow: class and traits by the first one, if no project owns or leases the '

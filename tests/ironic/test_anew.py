@@ -34,7 +34,7 @@ class TestAnew(IronicCase):
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert cards == self.node_state.anew
-        (told,) = [e for e in self.history() if e.startswith('handed over without having been written anew')]
+        (told,) = [e for e in self.history() if e.startswith('handed over without having been written again')]
         assert all(card in told for card in cards)
         self.serve('reconcile_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error

@@ -685,7 +685,7 @@ class TestTable:
 
     def test_an_api_without_pecan_does_not_start(self) -> None:
         """Nothing to guard means that nothing is guarded."""
-        with pytest.raises(RuntimeError, match='finds no pecan application'):
+        with pytest.raises(RuntimeError, match='no pecan application was found'):
             api_guard.install(SimpleNamespace(app=lambda *_: None))
 
 

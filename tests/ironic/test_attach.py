@@ -85,7 +85,7 @@ class TestRollBack(AttachCase):
         assert states.DEPLOYFAIL == self.settle()
         assert (BEFORE, {'Slot0': 'gone', 'Slot1': 'gone'}) == (self.holds(), self.attached())
         assert 'rolled back' not in self.node.last_error
-        assert not any('is brought back' in event for event in self.history())
+        assert not any('is restored' in event for event in self.history())
 
     def test_whose_image_is_gone_is_named_and_the_other_one_is_brought_back(self) -> None:
         """What was in the first slot is in the catalogue no more: that slot is left with a function that is well known."""
@@ -93,7 +93,7 @@ class TestRollBack(AttachCase):
         self.machine.fault('task-fails', uri='*_Slot1', count=1)
         self.deploy()
         text = catalogue.read_text()
-        while not any('is brought back' in event for event in self.history()):
+        while not any('is restored' in event for event in self.history()):
             self.poll()
         catalogue.write_text('\n\n'.join(part for part in text.split('\n\n') if 'name = "zstd"' not in part))
         assert states.DEPLOYFAIL == self.settle()
@@ -109,7 +109,7 @@ class TestRollBack(AttachCase):
         """It comes back with what it holds, and cleaning sees to that."""
         self.machine.fault('task-fails', uri='*_Slot1', count=1)
         self.deploy()
-        while not any('is brought back' in event for event in self.history()):
+        while not any('is restored' in event for event in self.history()):
             self.poll()
         self.machine.fault('device-absent', device='FPGA1')
         assert states.DEPLOYFAIL == self.settle()
@@ -176,7 +176,7 @@ class TestLeaving(AttachCase):
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.node_state.quarantined)
-        assert any(f'what instance {self.instance} had is brought back' in event for event in self.history())
+        assert any(f'accelerators of instance {self.instance} are restored' in event for event in self.history())
 
     def test_what_nobody_can_bring_back_is_offered_to_nobody(self) -> None:
         """Its driver does not load any more: the cleaning fails and names it, though all that the rules demand holds."""
@@ -184,7 +184,7 @@ class TestLeaving(AttachCase):
         broken = FoundDriver(drivers=(), broken=(('region', 'it cannot be loaded: ImportError: no such thing'),))
         with mock.patch.object(attach, 'drivers', return_value=broken):
             assert states.CLEANFAIL == self.undeploy(self.instance)
-        words = ['attach driver region', 'no such thing', 'could not be brought back after instance']
+        words = ['attach driver region', 'no such thing', 'could not be restored after instance']
         assert [] == [w for w in words if w not in self.node.last_error], self.node.last_error
         assert [] == self.offers()
         self.clear()

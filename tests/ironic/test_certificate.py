@@ -84,7 +84,7 @@ class TestTheLifeOfACertificate(CertificateCase):
 
     def test_it_is_of_one_hand_over(self) -> None:
         """What it says, where it is, and that it ends when the node comes back."""
-        with pytest.raises(CertificateInvalid, match='there is none'):
+        with pytest.raises(CertificateInvalid, match='the node has no certificate'):
             certificate.of(self.node)
         self.active()
         first = self.kept
@@ -100,7 +100,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         name = f'{first.lifecycle}-{first.deployment}.json'
         assert [] == self.kept_files()
         assert (self.folder / self.node.uuid / 'superseded' / name).is_file()
-        assert any(f'deployment {first.deployment}, is put away' in event for event in self.history())
+        assert any(f'deployment {first.deployment}, is archived' in event for event in self.history())
         self.active()
         second = self.kept
         assert first.lifecycle + 2 == second.lifecycle == self.node_state.lifecycle
@@ -110,7 +110,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert 'the node has come back since' in self.does_not_hold(first)
         assert f'it is of lifecycle {first.lifecycle}' in self.does_not_hold(replace(first, lifecycle=second.lifecycle))
         disguised = replace(second, packed=first.packed)
-        assert 'not what was issued' in self.does_not_hold(disguised)
+        assert 'not the one that was issued' in self.does_not_hold(disguised)
         assert 'it is of lifecycle' in self.does_not_hold(replace(disguised, digest=first.digest))
 
     def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
@@ -173,7 +173,7 @@ class TestTheLifeOfACertificate(CertificateCase):
     def _is_refused_when_it_was_touched(self, kept: node_state.KeptInventory) -> None:
         assert kept.packed is not None
         assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
-        assert 'not what was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
+        assert 'not the one that was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
         assert 'it is of deployment' in self.does_not_hold(replace(kept, deployment='other'))
         data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
         packed = certificate._packed(data, ())
@@ -245,7 +245,7 @@ class TestInTheFolder(CertificateCase):
         self.active()
         assert [f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'] == self.kept_files()
         assert (self.folder / self.node.uuid / 'superseded' / Path(lost).name).is_file()
-        assert any(event.endswith(f'deployment {Path(lost).stem[2:]}, is put away') for event in self.history())
+        assert any(event.endswith(f'deployment {Path(lost).stem[2:]}, is archived') for event in self.history())
 
     def test_one_that_lies_in_an_object_store_alone_is_not_read_and_the_error_says_so(self) -> None:
         """It holds once it is copied into the folder; when the node comes back the history says what was left as it is."""
@@ -261,14 +261,14 @@ class TestInTheFolder(CertificateCase):
             with pytest.raises(StateError) as caught:
                 self.holds()
             text = str(caught.value)
-            assert f'it lies only at {place}, which is not in the folder of option [baremetal_acc] certificate_folder' in text
+            assert f'stored only at {place}, outside of the folder of option [baremetal_acc] certificate_folder' in text
             assert f'copy it to {self.node.uuid}/{path.name} in that folder' in text
         self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         path.write_bytes(data.removesuffix(b'\n'))
         assert kept.deployment == self.holds().deployment
         self.back()
         assert (True, True) == (self.kept.superseded, self.kept.away)
-        assert any(event.endswith(f'is put away; what lies at {place} stays as it is') for event in self.history())
+        assert any(event.endswith(f'is archived; its copy at {place} stays as it is') for event in self.history())
 
 
 def _does_not_answer(*_: Any) -> Any:

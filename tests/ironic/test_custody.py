@@ -304,7 +304,7 @@ class TestAccepted(StartCase):
         self.press('ForceOff')
         self.remembered(exposed=frozenset({self.gpu(0)}))
         assert 202 == self.accept(), self.said
-        assert f'somebody else may have written {self.gpu(0)}' in str(self.node.last_error)
+        assert f'a tenant or a host may have written {self.gpu(0)}' in str(self.node.last_error)
         assert 202 == self.accept(devices=[self.gpu(1)]), self.said
         assert states.MANAGEABLE == self.node.provision_state, self.node.last_error
         assert [self.gpu(1)] == [c.accelerator for c in self.node_state.custody.cards if c.chain is not None]
@@ -329,9 +329,9 @@ class TestAccepted(StartCase):
             ({'reason': None}, 'missing these required arguments: reason'),
             ({'until': '2026-01-01'}, 'is over'),
             ({'until': '2099-01-01'}, 'too far ahead'),
-            ({'until': 'soon'}, "argument until: 'soon' is no date"),
+            ({'until': 'soon'}, "argument until: 'soon' is neither a date"),
             ({'reason': 'a\x1b[2J'}, 'cannot be printed'),
-            ({'devices': ['GPU_9']}, 'means no device'),
+            ({'devices': ['GPU_9']}, 'matches no device'),
             ({'expires': 'x'}, 'unexpected arguments: expires'),
         ):
             assert 202 == self.accept(**args), self.said

@@ -37,11 +37,16 @@ class TestExposure(ApiCase):
         self.say('none')
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        words = ("driver_info['acc_exposure'] makes the exposure none", 'rules go by tenant', RECONCILE, 'set it back')
+        words = (
+            "driver_info['acc_exposure'] makes the exposure none",
+            'the accepted one, tenant',
+            RECONCILE,
+            'set acc_exposure to tenant',
+        )
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
         assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
         assert states.CLEANFAIL == self.cleaned()
-        assert 'rules go by tenant' in self.node.last_error
+        assert 'rules match by the accepted one, tenant' in self.node.last_error
         self.say('tenant')
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
 
@@ -60,18 +65,18 @@ class TestExposure(ApiCase):
         self.say('none')
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         assert Exposure.NONE is self.node_state.exposure
-        assert any('rules go by exposure none from now on, by tenant no more' in e for e in self.history())
+        assert any('exposure none is accepted: rules match by it from now on, no longer by tenant' in e for e in self.history())
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert any('verify_accelerators: less than the default: exposure none' in e for e in self.history())
         self.say('tenant')
         assert states.CLEANFAIL == self.cleaned()
-        assert 'makes the exposure tenant, and rules go by none' in self.node.last_error
+        assert 'makes the exposure tenant, but rules match by the accepted one, none' in self.node.last_error
 
     def test_the_owners_own_reconciling_does_not(self) -> None:
         """A public runbook has the step, and the API asks no rule of it."""
         self.say('none')
         self.context.system_scope, self.context.project_id = None, OWNER
         assert states.CLEANFAIL == self.cleaned(RECONCILE)
-        assert ('rules go by tenant' in self.node.last_error, None) == (True, self.node_state.exposure)
+        assert ('rules match by the accepted one, tenant' in self.node.last_error, None) == (True, self.node_state.exposure)

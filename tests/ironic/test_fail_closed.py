@@ -239,7 +239,7 @@ class TestGapsFailClosed(IronicCase):
         text = self.refused()
         assert 'host:/redfish/v1/Chassis/HGX_ERoT_GPU_1, present: expected readable, found GET refused with HTTP 400' in text
         assert 'HGX_ERoT_GPU_0' not in text
-        (told,) = (event for event in self.history() if 'could not all be seen as they were' in event)
+        (told,) = (event for event in self.history() if 'could not all be read again' in event)
         changes = told.split(': ', 1)[1].split('; ')
         assert 2 == len(changes)
         assert all('could not be read now' in change for change in changes)

@@ -102,8 +102,8 @@ class TestNotFit(FitnessCase):
             assert [GPU, GPU] == self.offers(), (wrong, self.history(), availability.rounds_of(self.service).late)
             assert before < self.requests()
         history = ' '.join(self.history())
-        assert 'nothing of its accelerators is on offer any more: it is in maintenance' in history
-        assert 'what holds up of its accelerators is on offer again (it was withdrawn since' in history
+        assert 'its accelerators were withdrawn from placement: it is in maintenance' in history
+        assert 'its verified accelerators are published again (withdrawn since' in history
 
     def test_a_node_at_rest_costs_nothing(self) -> None:
         """Neither placement nor a BMC is asked, and nothing is saved, whether the node is fit or not."""
@@ -159,7 +159,7 @@ class TestNotFit(FitnessCase):
         self.change(maintenance=False)
         self.round()
         assert [GPU] == self.offers()
-        assert any('of which something does not hold' in e for e in self.history())
+        assert any('; not published, since not verified: ' in e for e in self.history())
 
     def test_who_had_the_node_since_it_was_cleaned_keeps_it_off_the_shelf(self) -> None:
         """Automated cleaning is off: a look cannot tell what somebody has left. Cleaning offers it again."""
@@ -169,7 +169,7 @@ class TestNotFit(FitnessCase):
         self.round()
         assert ([], [], before) == (self.offers(), self.asked, self.requests())
         late = availability.rounds_of(self.service).late[self.node.uuid]
-        assert 'somebody has had the node, and it was not cleaned since' in late.why
+        assert 'a tenant has had the node, or a host may have written its cards, and it was not cleaned since' in late.why
         self.cleaned()
         self.round()
         assert ([GPU, GPU], []) == (self.offers(), self.asked)

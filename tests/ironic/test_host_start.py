@@ -182,8 +182,8 @@ class TestRequests(StartCase):
                 'proven the locks of its accelerators closed for this deployment .deploy the node again, or undeploy',
             ),
             (states.ACTIVE, 'proven the locks .* .service the node with lock_accelerators first'),
-            (states.AVAILABLE, 'the node is available, nothing is proven of it, .*allow_host_start in manual cleaning'),
-            (states.INSPECTWAIT, 'nothing starts the host of a node that is inspect wait'),
+            (states.AVAILABLE, 'the node is available, its locks are not proven, .*allow_host_start in manual cleaning'),
+            (states.INSPECTWAIT, 'no host is started while its node is inspect wait'),
             (states.CLEANING, "the node is cleaning, and Ironic does not boot the operator's ramdisk"),
         ):
             self.be(state)
@@ -329,7 +329,7 @@ class TestAllowed(StartCase):
             ({'reason': None}, 'argument reason: is missing'),
             ({'expires': '2026-01-01'}, 'is over'),
             ({'expires': '2099-01-01'}, 'too far ahead'),
-            ({'expires': 'soon'}, 'is no date'),
+            ({'expires': 'soon'}, 'is neither a date nor'),
             ({'reason': 'a\x1b[2J'}, 'cannot be printed'),
             ({'until': 'x'}, 'unexpected arguments: until'),
         ):
@@ -394,12 +394,12 @@ class TestOverrides(StartCase):
         self.node.refresh()
         assert {'image_source': 'x', 'configdrive': 'y' * 1000} == self.node.instance_info
         assert self.node_state.known == self.node_state.exposed != frozenset()
-        assert any('firmware_interface stood in instance_info' in event for event in self.history())
+        assert any('instance_info contained firmware_interface, ' in event for event in self.history())
         self.node.instance_info = {}
         self.node.save()
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert 'was not written anew' in self.node.last_error
+        assert 'was not written again' in self.node.last_error
         self.be(states.AVAILABLE)
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
@@ -489,7 +489,7 @@ class TestOrder(StartCase):
             self.be(states.AVAILABLE)
             self.service.do_node_deploy(self.context, self.node.uuid, deploy_steps=steps)
             assert states.DEPLOYFAIL == self.settle()
-            assert f'{early} would run before verify_accelerators, while nothing is proven' in self.node.last_error
+            assert f'{early} would run before verify_accelerators, while no lock is proven' in self.node.last_error
             assert 'Off' == self.host
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
             task.node.set_driver_internal_info(
@@ -520,5 +520,5 @@ class TestReading(StartCase):
         self.node.save()
         refused = host_start.refusal(self.node, states.POWER_ON, None)
         assert refused is not None
-        assert 'what is under way on its accelerators is unknown' in refused
+        assert 'it is unknown whether a job works on its accelerators' in refused
         assert host_start.refusal(self.node, states.POWER_OFF, None) is None

@@ -115,7 +115,7 @@ class TestCleaning(InterferenceCase):
         assert (self.gpus(), 'Off', None) == (self.node_state.exposed, self.host(), self.node_state.opened)
         assert 'the host was held off, and' in self.node.last_error
         assert "somebody else's" == self.cards_run()
-        (told,) = [e for e in self.history() if 'are written again before anybody gets the node' in e]
+        (told,) = [e for e in self.history() if 'are written again before the next hand-over' in e]
         assert all(card in told for card in self.gpus())
         self.cleaned_again()
 
@@ -147,7 +147,7 @@ class TestCleaning(InterferenceCase):
         self.node.save()
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert 'was not written anew' in self.node.last_error
+        assert 'was not written again' in self.node.last_error
 
     def test_a_host_that_wakes_while_what_was_done_is_read_back_is_not_given_back(self) -> None:
         """The locks are engaged, and nobody has proven that yet."""
@@ -249,7 +249,7 @@ class TestUnlocked(InterferenceCase):
         self.write_evil()
         self.sync()
         assert ('Off', self.gpus()) == (self.host(), self.node_state.exposed)
-        assert any('the host was left off, and is power on' in event for event in self.history())
+        assert any('the host was left powered off, and is power on' in event for event in self.history())
         self.cleaned_again()
 
     def sync(self) -> None:
@@ -339,7 +339,7 @@ class TestRamdisk(InterferenceCase):
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert (self.gpus(), None) == (self.node_state.exposed, self.node_state.opened)
-        assert any('to a host that was started meanwhile' in event for event in self.history())
+        assert any('and the host was started since: ' in event for event in self.history())
         self.cleaned_again()
 
     def test_what_is_locked_again_in_the_ramdisk_is_not(self) -> None:
@@ -377,7 +377,7 @@ class TestFailed(InterferenceCase):
         self.switch('Off')
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert 'was not written anew' in self.node.last_error
+        assert 'was not written again' in self.node.last_error
         assert self.gpus() == self.node_state.exposed
         self.cleaned_again()
         assert "the operator's" == self.cards_run()

@@ -282,7 +282,7 @@ class TestWatched(WatchCase, IpmiCase):
         assert before == self.closed()
         self.round()
         assert closed == self.closed()
-        assert any('could not be closed' not in e and 'was closed again' in e for e in self.history())
+        assert any('could not be engaged' not in e and 'was engaged again' in e for e in self.history())
         assert any('ipmi_firmware_firewall' in e for e in self.history())
         self.round()
         assert ([], known) == (self.alarms(), self.undone())

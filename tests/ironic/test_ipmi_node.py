@@ -92,15 +92,15 @@ class TestOfIpmi(AddressCase, IpmiCase):
             ({'ipmi_password': None}, 'ipmi_password is missing'),
             ({'ipmi_username': 'seventeen letters'}, 'ipmi_username has more than 16 bytes'),
             ({'ipmi_password': 'hunter2hunter2hunter2'}, 'ipmi_password has more than 20 bytes'),
-            ({'ipmi_cipher_suite': 2}, 'ipmi_cipher_suite is 2: too weak, or not known; it can be 17, or 3 for a BMC'),
+            ({'ipmi_cipher_suite': 2}, 'ipmi_cipher_suite is 2: too weak or unknown; use 17, or 3 for a BMC'),
             ({'ipmi_cipher_suite': '0'}, "ipmi_cipher_suite is '0': too weak"),
-            ({'ipmi_cipher_suite': 'many'}, "ipmi_cipher_suite is 'many': too weak, or not known"),
-            ({'ipmi_hex_kg_key': 12}, 'ipmi_hex_kg_key is no text'),
+            ({'ipmi_cipher_suite': 'many'}, "ipmi_cipher_suite is 'many': too weak or unknown"),
+            ({'ipmi_hex_kg_key': 12}, 'ipmi_hex_kg_key is not a string'),
             ({'ipmi_hex_kg_key': '0x12'}, 'ipmi_hex_kg_key: up to 40 hexadecimal digits expected'),
             ({'ipmi_protocol_version': '1.5'}, "ipmi_protocol_version is '1.5'; it must be '2.0', or not set: IPMI 1.5"),
             ({'ipmi_bridging': 'single'}, "ipmi_bridging is 'single'; it must be 'no', or not set"),
             ({'ipmi_priv_level': 'OPERATOR'}, "ipmi_priv_level is 'OPERATOR'; it must be 'ADMINISTRATOR', or not set"),
-            ({'acc_parallel_updates': 2}, 'acc_parallel_updates is not for a BMC that speaks IPMI'),
+            ({'acc_parallel_updates': 2}, 'acc_parallel_updates is only for a BMC that speaks Redfish'),
         ):
             assert says in self.refused(**wrong), wrong
 
@@ -162,15 +162,18 @@ class TestOfRedfish(AddressCase):
     """The host's BMC by ``redfish_*``; others may speak IPMI."""
 
     wrong: ClassVar[tuple[tuple[dict[str, Any], str], ...]] = (
-        (OVER_IPMI | {'verify_ca': False}, 'verify_ca: not for a BMC that speaks IPMI'),
-        (OVER_IPMI | {'system': 'x', 'parallel_updates': 2}, 'parallel_updates, system: not for a BMC that speaks IPMI'),
-        (OVER_REDFISH | {'cipher_suite': 17}, 'cipher_suite: not for a BMC that speaks Redfish'),
-        (OVER_REDFISH | {'secret_hex_kg_key': KEY}, 'secret_hex_kg_key: not for a BMC that speaks Redfish'),
+        (OVER_IPMI | {'verify_ca': False}, 'verify_ca: not supported for a BMC that speaks IPMI'),
+        (
+            OVER_IPMI | {'system': 'x', 'parallel_updates': 2},
+            'parallel_updates, system: not supported for a BMC that speaks IPMI',
+        ),
+        (OVER_REDFISH | {'cipher_suite': 17}, 'cipher_suite: not supported for a BMC that speaks Redfish'),
+        (OVER_REDFISH | {'secret_hex_kg_key': KEY}, 'secret_hex_kg_key: not supported for a BMC that speaks Redfish'),
         (OVER_IPMI | {'hex_kg_key': KEY}, 'unknown keys: hex_kg_key; known: address, cipher_suite'),
         (OVER_IPMI | {'cipher_suite': 1}, 'cipher_suite is 1: too weak'),
         (OVER_IPMI | {'cipher_suite': True}, 'cipher_suite is True: too weak'),
         (OVER_IPMI | {'secret_hex_kg_key': 'x'}, 'secret_hex_kg_key: up to 40 hexadecimal digits'),
-        (OVER_IPMI | {'secret_hex_kg_key': 12}, 'secret_hex_kg_key is no text'),
+        (OVER_IPMI | {'secret_hex_kg_key': 12}, 'secret_hex_kg_key is not a string'),
         (OVER_IPMI | {'password': ''}, 'password is missing'),
         (OVER_IPMI | {'address': 'ipmi://acc:hunter2@192.0.2.7'}, 'address holds credentials'),
         (OVER_IPMI | {'address': 'ipmi://192.0.2.7/redfish'}, 'address is no URL like ipmi://192.0.2.1'),

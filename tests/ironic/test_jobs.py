@@ -127,7 +127,7 @@ class TestAbort(JobCase):
         assert (GPU_OLD, (True, True)) == (self.version(GPU_0), self.closed())
         assert (life + 1, None) == (self.node_state.lifecycle, self.node_state.opened)
         assert any('takes over from update_accelerator_firmware' in e for e in self.history())
-        assert any('reconcile_accelerators waits for what the BMC is doing' in e for e in self.history())
+        assert any('reconcile_accelerators waits for tasks of the BMC' in e for e in self.history())
 
     def test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back(self) -> None:
         """The node is active again, and somebody has powered it on: host off first, locks engaged, maintenance.
@@ -204,7 +204,7 @@ class TestAbort(JobCase):
         self.machine.fault('lock-ignored')
         self.lose_the_step()
         assert states.ACTIVE == self.settle()
-        assert 'locks could not be brought back' in self.node.maintenance_reason
+        assert 'locks could not be engaged again' in self.node.maintenance_reason
         assert 'Off' == self.machine.truth()['systems']['host']['power']
         assert self.node_state.opened is not None
 

@@ -58,7 +58,7 @@ class TestResourceClass(LesseeCase):
         self.edit(LESSEE_MEMBER, '/resource_class', 'lab')
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        words = ("resource_class is 'lab'", "go by 'gold'", 'apart: lab', RECONCILE, 'manual cleaning')
+        words = ("resource_class is 'lab'", "the accepted one, 'gold'", 'rules differ by it: lab', RECONCILE, 'manual cleaning')
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
         assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
 
@@ -79,7 +79,7 @@ class TestResourceClass(LesseeCase):
         self.edit(LESSEE_MEMBER, '/resource_class', 'lab')
         assert states.MANAGEABLE == self.ask(LESSEE_ADMIN, 'manage')
         assert states.CLEANFAIL == self.ask(LESSEE_ADMIN, 'provide')
-        assert "rules go by 'gold', and these tell them apart: lab" in self.node.last_error
+        assert "rules match by the accepted one, 'gold', and these rules differ by it: lab" in self.node.last_error
         assert 'gold' == self.node_state.resource_class
 
     def test_reconciling_that_was_asked_for_takes_it(self) -> None:
@@ -89,7 +89,7 @@ class TestResourceClass(LesseeCase):
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert ('lab', True) == (
             self.node_state.resource_class,
-            any("by resource_class 'lab' from now on" in e for e in self.history()),
+            any("resource_class 'lab' is accepted: rules match by it from now on" in e for e in self.history()),
         )
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error

@@ -143,26 +143,28 @@ class TestTarget(IronicCase):
         assert 'dpu-user' == found['dpu'].username
         child.parent_node = None
         child.save()
-        with pytest.raises(exception.InvalidParameterValue, match='is no child of this node'):
+        with pytest.raises(exception.InvalidParameterValue, match='is not a child of this node'):
             self.bmcs()
 
     def test_the_id_of_a_system_is_for_further_bmcs(self) -> None:
         """Ironic itself asks for redfish_system_id as for a path; an Id is refused before anything was done."""
         found = self.bmcs(acc_bmcs={'dpu': {'address': '192.0.2.7', 'system': 'Bluefield'}})
         assert 'Bluefield' == found['dpu'].system
-        with pytest.raises(exception.InvalidParameterValue, match=r"redfish_system_id.*is 'Node0': Ironic itself takes no Id"):
+        with pytest.raises(
+            exception.InvalidParameterValue, match=r"redfish_system_id.*is 'Node0': Ironic itself accepts no Id"
+        ):
             self.bmcs(redfish_system_id='Node0')
 
     def test_what_is_wrong_in_acc_bmcs_is_named(self) -> None:
         """Key and node, and no password."""
         for wrong, why in (
-            ('text', 'is no dictionary'),
-            ({'dpu': 'x'}, 'is no dictionary'),
+            ('text', 'is not a dictionary'),
+            ({'dpu': 'x'}, 'is not a dictionary'),
             ({'host': {'address': 'x'}}, 'choose another name'),
             ({'dpu': {'adress': 'x', 'password': 'hunter2'}}, 'unknown keys: adress'),
             ({'dpu': {'username': 'x'}}, 'has no address'),
             ({'dpu': {'address': 'x', 'verify_ca': 7}}, 'verify_ca'),
-            ({'dpu': {'node': 'no-uuid'}}, 'node is no UUID'),
+            ({'dpu': {'node': 'no-uuid'}}, 'node is not a UUID'),
         ):
             with pytest.raises(exception.InvalidParameterValue, match=why) as caught:
                 self.bmcs(acc_bmcs=wrong)

@@ -284,7 +284,7 @@ def test_the_node_of_a_quarantined_card_goes_to_maintenance_whatever_the_flow(fl
     node = types.SimpleNamespace(maintenance=False, maintenance_reason='an old one')
     quarantine.maintain(node, [one], flow)
     assert node.maintenance is True
-    assert node.maintenance_reason.startswith(f'it burns (then {quarantine.WAY_BACK[flow]}')
+    assert node.maintenance_reason.startswith(f'it burns ({quarantine.WAY_BACK[flow]}; ')
     assert 'an old one' not in node.maintenance_reason
     node = types.SimpleNamespace(maintenance=True, maintenance_reason='a fan')
     quarantine.maintain(node, [one], flow)

@@ -62,7 +62,7 @@ def test_the_operators_token_has_no_project():
 def test_a_user_without_a_token_is_nobody(info: Any):
     """And is not mistaken for the conductor, which names none."""
     assert requester.of(context(auth_token_info=info)) is None
-    assert 'unknown (service, asked for without a token)' == requester.asked(
+    assert 'unknown (service, requested without a token)' == requester.asked(
         context(auth_token_info=info), Flow.SERVICE, 'service'
     ).by  # fmt: skip
     own = context(auth_token_info=None, user_id=None, user_name=None)
@@ -79,7 +79,7 @@ def test_where_ironic_asks_nobody_everybody_is_who_they_say():
     assert found is not None
     assert 'alice (demo)' == found.label
     own = context(auth_token_info=None, user_id=None, user_name=None)
-    assert 'unknown (deploy, where Ironic asks for no user)' == requester.asked(own, Flow.DEPLOY, 'deploy').by
+    assert 'unknown (deploy, Ironic authenticates no user)' == requester.asked(own, Flow.DEPLOY, 'deploy').by
     assert not rights.tenants_own(None, SimpleNamespace(owner='o', lessee='l'))
 
 

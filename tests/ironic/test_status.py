@@ -101,7 +101,7 @@ class TestStatus(IronicCase):
         """Not all of them are printed."""
         commands = [f'c{n}' for n in range(status.MOST + 7)]
         lines = str(status._result(Code.FAILURE, [*commands, None], 'nodes').details).splitlines()
-        assert ('57 nodes:', 'c0', 'and 7 more', status.MOST + 2) == (lines[0], lines[1], lines[-1], len(lines))
+        assert ('nodes (57):', 'c0', 'and 7 more', status.MOST + 2) == (lines[0], lines[1], lines[-1], len(lines))
 
 
 def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:

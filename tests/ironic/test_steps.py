@@ -124,10 +124,11 @@ class TestDiscovery(IronicCase):
         """The error names the option, what is wrong in it, and what there is; one that is not enabled here may be."""
         self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'drect'])
         with pytest.raises(
-            exception.DriverLoadError, match=r"\[baremetal_acc\] tenant_deploy_interfaces: 'drect' is no"
+            exception.DriverLoadError,
+            match=r"\[baremetal_acc\] tenant_deploy_interfaces: Ironic has no deploy interface 'drect'",
         ) as caught:
             RedfishAccFirmware()
-        assert 'direct' in str(caught.value).partition('there are: ')[2]
+        assert 'direct' in str(caught.value).partition('installed: ')[2]
         self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'direct'])
         RedfishAccFirmware()
 
@@ -151,7 +152,7 @@ class TestDiscovery(IronicCase):
         """Nobody has to guess what a device is called."""
         self.clean({'step': 'update_accelerator_firmware', 'args': {'devices': ['GPU_9']}})
         assert states.CLEANFAIL == self.settle()
-        assert "'GPU_9' means no device of this node" in self.node.last_error
+        assert "'GPU_9' matches no device of this node" in self.node.last_error
         assert 'NVIDIA H100 80GB HBM3 GPU_0 (uuid:' in self.node.last_error
         assert [] == self.machine.log()
 

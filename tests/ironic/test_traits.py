@@ -66,7 +66,7 @@ class TestTraits(ApiCase):
         self.set(LAB)
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        words = (LAB, 'these rules ask for them: lab', RECONCILE, 'set them back')
+        words = (LAB, 'these rules differ by them: lab', RECONCILE, 'restore the accepted ones')
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
         assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
         assert states.CLEANFAIL == self.cleaned()
@@ -89,7 +89,7 @@ class TestTraits(ApiCase):
         self.set(LAB)
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         assert {LAB} == self.node_state.taken
-        assert any(f'rules go by traits {LAB} from now on' in e for e in self.history())
+        assert any(f'traits {LAB} are accepted: rules match by them from now on' in e for e in self.history())
         assert states.AVAILABLE == self.cleaned(), self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
@@ -112,7 +112,7 @@ class TestTraits(ApiCase):
         assert states.CLEANFAIL == self.cleaned()
         assert (None, True) == (
             self.node_state.taken,
-            f'the node has traits {LAB}, no operator has taken' in self.node.last_error,
+            f'the node has traits {LAB}, but no operator has accepted' in self.node.last_error,
         )
         self.context.system_scope, self.context.project_id = 'all', None
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
@@ -123,7 +123,7 @@ class TestTraits(ApiCase):
         self.forget()
         self.set(LAB)
         assert states.CLEANFAIL == self.cleaned()
-        assert (None, True) == (self.node_state.taken, 'no operator has taken them' in self.node.last_error)
+        assert (None, True) == (self.node_state.taken, 'no operator has accepted them' in self.node.last_error)
         assert states.CLEANFAIL == self.cleaned('verify_accelerators')
         assert None is self.node_state.taken
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error

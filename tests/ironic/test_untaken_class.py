@@ -44,7 +44,7 @@ class UntakenCase(ApiCase):
 
     def refused(self, state: str = states.DEPLOYFAIL) -> None:
         """No class was taken, the error says so with the way back, and nothing was certified."""
-        words = ('no operator has taken it', 'these ask for one: ', RECONCILE, 'manual cleaning')
+        words = ('no operator has accepted it', 'these rules depend on one: ', RECONCILE, 'manual cleaning')
         assert state == self.node.provision_state
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
         assert (None, None) == (self.node_state.resource_class, self.node_state.certificate)
@@ -139,7 +139,9 @@ class TestUntaken(UntakenCase):
         """That is the way back; the history says so."""
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         assert 'gold' == self.node_state.resource_class
-        assert any("rules go by resource_class 'gold' from now on, by None no more" in e for e in self.history())
+        assert any(
+            "resource_class 'gold' is accepted: rules match by it from now on, no longer by None" in e for e in self.history()
+        )
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         assert states.ACTIVE == self.ask(LESSEE_ADMIN, 'active'), self.node.last_error
@@ -216,7 +218,7 @@ class TestNobodys(ApiCase):
         self.node.resource_class, self.node.lessee = 'lab', LESSEE
         self.node.save()
         assert states.CLEANFAIL == self.cleaned()
-        assert ('rules go by None, and these tell them apart: lab' in self.node.last_error, '') == (
+        assert ('rules match by the accepted one, None, and these rules differ by it: lab' in self.node.last_error, '') == (
             True,
             self.node_state.resource_class,
         )

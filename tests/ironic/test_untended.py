@@ -267,7 +267,7 @@ class TestHostOn(UntendedCase):
         self.assert_exposed()
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert f'{self.gpu_0} was not written anew' in self.node.last_error
+        assert f'{self.gpu_0} was not written again' in self.node.last_error
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.to_active()
@@ -630,7 +630,7 @@ class TestRaces(UntendedCase):
                 self.meanwhile(reservation='somebody')
             self.dbapi.update_node(self.node.id, {'reservation': None})
             assert (expected, 'On') == (self.told(), self.host)
-            assert 'somebody else holds' in str(error.call_args)
+            assert 'another task holds the node' in str(error.call_args)
         self.round(later=timedelta(seconds=1))
         assert 'Off' == self.host, 'rounds come with every tick until one is ended'
 

@@ -100,7 +100,7 @@ class TestAtTheStart(PlacementCase):
         self.use(f'http://127.0.0.1:{self._old.server_address[1]}')
         [(level, text)] = self.start(times=3)
         assert 'ERROR' == level
-        assert 'Nothing can be published' in text
+        assert 'Accelerators cannot be published' in text
         assert 'it speaks microversions up to 1.36, and 1.37 is needed (upgrade placement to Xena or later)' in text
         assert {'/'} == set(self._old.asked)  # type: ignore[attr-defined]
         assert 3 == len(self._old.asked)  # type: ignore[attr-defined]

@@ -148,7 +148,7 @@ class TestByStep(WaiverCase):
         assert states.MANAGEABLE == self.waive(paths=[])
         assert () == self.node_state.waivers
         assert states.CLEANFAIL == self.waive(paths=['host-device'], reason='b', expires=until(1), devices=['GPU_9'])
-        assert "'GPU_9' means no device of this node" in self.node.last_error
+        assert "'GPU_9' matches no device of this node" in self.node.last_error
         assert [] == self.machine.log()
 
     def test_what_is_no_waiver_is_refused_by_its_argument(self) -> None:
@@ -156,12 +156,12 @@ class TestByStep(WaiverCase):
         good = {'paths': ['host-bmc-ipmi'], 'reason': 'r', 'expires': until(1)}
         for wrong, says in (
             ({'paths': ['pcie']}, 'argument paths[0]'),
-            ({'paths': []}, 'argument reason: is for what is waived'),
+            ({'paths': []}, 'argument reason: is only allowed if paths is not empty'),
             ({'reason': ' '}, 'argument reason: is missing'),
-            ({'reason': 'a\x1b[2J'}, 'argument reason: holds characters that cannot be printed'),
+            ({'reason': 'a\x1b[2J'}, 'argument reason: contains characters that cannot be printed'),
             ({'reason': 'r' * 501}, 'argument reason'),
-            ({'expires': 'soon'}, "argument expires: 'soon' is no date"),
-            ({'expires': '2027-01-31T00:00:00'}, 'no date and time with its offset'),
+            ({'expires': 'soon'}, "argument expires: 'soon' is neither a date"),
+            ({'expires': '2027-01-31T00:00:00'}, 'nor a date and time with an offset'),
             ({'expires': '9999-12-31T23:59:59-12:00'}, 'argument expires: '),
             ({'expires': until(-1)}, 'is over'),
             ({'expires': until(367)}, 'is too far ahead (at most 366 days from now'),
@@ -179,7 +179,7 @@ class TestByStep(WaiverCase):
         self.node.provision_state, self.node.target_provision_state = states.CLEANING, states.AVAILABLE
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            with pytest.raises(step_errors.StepFailed, match='an automated flow has it'):
+            with pytest.raises(step_errors.StepFailed, match='an automated flow cannot give a waiver'):
                 task.driver.firmware.waive_accelerator_locks(task, paths=['host-device'], reason='r', expires=until(1))
             assert () == node_store.load(task.node).waivers
 

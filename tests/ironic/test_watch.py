@@ -104,7 +104,8 @@ class TestQuiet(WatchCase):
         assert watched is not None
         assert (self.node_state.lifecycle, ()) == (watched.lifecycle, watched.alarms)
         assert any(
-            'first look after the hand-over found accelerators and locks as they were proven' in e for e in self.history()
+            'first inspection after the hand-over found accelerators and locks as they were verified' in e
+            for e in self.history()
         )
         locks = sum(1 for w in watched.witnesses if w.lock)
         assert locks >= 4
@@ -207,7 +208,7 @@ class TestErrors(WatchCase):
         assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled']
         assert [('start', 'lock'), ('end', 'lock')] == self.told(), self.history()
         assert [] == self.alarms()
-        assert any('was closed again, although its BMC has answered that with' in e for e in self.history())
+        assert any('was engaged again, although the request to its BMC failed: ' in e for e in self.history())
 
     def test_a_lock_that_is_still_open_is_told_with_what_the_bmc_said(self) -> None:
         """It stays an alarm, and the next round closes it."""
@@ -215,7 +216,7 @@ class TestErrors(WatchCase):
         self.open_root()
         self.closed_by(carries_out=False)
         assert ['lock'] == self.alarms()
-        assert any('could not be closed again: ' in e and 'HTTP 500' in e for e in self.history())
+        assert any('could not be engaged again: ' in e and 'HTTP 500' in e for e in self.history())
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
 
@@ -308,11 +309,11 @@ class TestStates(WatchCase):
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
         assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
-        assert not [e for e in self.history() if 'the first look after the hand-over' in e]
+        assert not [e for e in self.history() if 'the first inspection after the hand-over' in e]
         self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE})
         self.round(later=timedelta(minutes=1))
         assert self.node_state.watched.looked is not None
-        assert 1 == len([e for e in self.history() if 'the first look after the hand-over' in e])
+        assert 1 == len([e for e in self.history() if 'the first inspection after the hand-over' in e])
 
     def test_a_deploy_that_is_held_before_our_verification_is_nobodys(self) -> None:
         """Nothing was handed over yet."""
@@ -538,11 +539,11 @@ class TestBack(WatchCase):
         first = next(n for n, e in enumerate(log) if 'Reset' in e.get('path', ''))
         before = [e['path'] for e in log[:first] if e.get('method') == 'GET' or 'method' not in e]
         assert not [p for p in before if 'HGX' in p or 'FirmwareInventory' in p], before
-        (text,) = [e for e in self.history() if 'what differs from how the node was handed over' in e]
+        (text,) = [e for e in self.history() if 'differences from how the node was handed over' in e]
         assert gpu in text
         assert other not in text
         assert ('start', 'lock') in self.told()
-        (again,) = [e for e in self.history() if e.startswith('written anew')]
+        (again,) = [e for e in self.history() if e.startswith('to be written again')]
         assert gpu in again
         assert other not in again
         done = [e for e in self.history() if 'reconcile_accelerators is done' in e][-1]
@@ -568,8 +569,8 @@ class TestBack(WatchCase):
         self.machine.power('On')
         self.undeploy()
         assert states.AVAILABLE == self.settle(), self.node.last_error
-        assert any('handed over: nothing' in e for e in self.history())
-        assert not [e for e in self.history() if e.startswith('written anew')]
+        assert any('handed over: none' in e for e in self.history())
+        assert not [e for e in self.history() if e.startswith('to be written again')]
         assert ([], 'On') == (self.told(), self.machine.truth()['systems']['host']['power'])
 
 
@@ -588,5 +589,5 @@ class TestBackWithoutAnImage(WatchCase):
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.CLEANFAIL == self.settle(), self.history()
         assert [gpu] == [q.device for q in self.node_state.quarantined]
-        assert 'could not be written anew' in self.node.last_error
+        assert 'could not be written again' in self.node.last_error
         assert self.node.maintenance

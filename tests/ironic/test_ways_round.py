@@ -184,7 +184,7 @@ class TestChildren(RoundCase):
         child = self.make_node(uuid=numbered_uuid(90), name='child', parent_node=self.node.uuid, provision_state=states.ACTIVE)
         operator = operators_context(self.context)
         # As Ironic's execute_step_on_child_nodes does; 39.0.0 drops such steps before it comes to that.
-        said = r'node child: unlock_accelerators: .*active: no flow has steps in it'
+        said = r'node child: unlock_accelerators: .*no flow runs steps in active'
         with task_manager.acquire(operator, child.uuid, shared=False) as task, pytest.raises(StepFailed, match=said):
             task.driver.firmware.execute_service_step(task, step)
         assert self.untouched()
@@ -226,7 +226,7 @@ class TestTemplates(RoundCase):
         assert who is not None
         begun = [(event, user) for event, user in self.users() if ' begins: ' in event]
         assert [who['user']['id']] * 2 == [user for _, user in begun[-2:]]
-        assert all('asked for by manager-of-bbbbbbbb (project-bbbbbbbb)' in event for event, _ in begun[-2:])
+        assert all('requested by manager-of-bbbbbbbb (project-bbbbbbbb)' in event for event, _ in begun[-2:])
 
 
 class TestBios(RoundCase):
@@ -263,7 +263,7 @@ class TestNames(RoundCase):
         assert ('f' * 32, 'all') == (context.user_id, context.system_scope)
         assert requester.of(context) is None
         asked = requester.asked(context, requester.Flow.SERVICE, 'service')
-        assert 'unknown (service, asked for without a token)' == asked.by
+        assert 'unknown (service, requested without a token)' == asked.by
         assert 'unknown' == asked.user
 
     def test_forged_headers_beside_a_token_count_for_nothing(self) -> None:
@@ -279,7 +279,7 @@ class TestNames(RoundCase):
         self.context.user_id, self.context.system_scope = 'f' * 32, 'all'
         self.serve('unlock_accelerators')
         assert states.SERVICEFAIL == self.settle()
-        assert 'nobody can tell who has begun this service: unknown (' in self.node.last_error
+        assert 'it is unknown who has begun this service: unknown (' in self.node.last_error
         assert 'auth_strategy' in self.node.last_error
         assert self.untouched()
 
@@ -290,7 +290,7 @@ class TestNames(RoundCase):
         assert 202 == self.ask(ADMIN, 'PUT', self.provision, body).status_int
         assert states.ACTIVE == self.settle(), self.node.last_error
         begun = [event for event, _ in self.users() if 'lock_accelerators begins' in event][-2:]
-        assert ['asked for by admin-of-system (system)'] * 2 == [event.rsplit(', ', 1)[1] for event in begun]
+        assert ['requested by admin-of-system (system)'] * 2 == [event.rsplit(', ', 1)[1] for event in begun]
 
 
 class TestWithoutTheMiddleware(RoundCase):
@@ -330,7 +330,7 @@ class TestTenantsProgram(RoundCase):
         assert states.ACTIVE == self.program(TENANT, Slot0='aes'), self.node.last_error
         assert self.machine.log()
         begun = next(event for event, _ in self.users() if 'program_accelerators begins' in event)
-        assert 'asked for by manager-of-bbbbbbbb (project-bbbbbbbb)' in begun
+        assert 'requested by manager-of-bbbbbbbb (project-bbbbbbbb)' in begun
         path = self._folder / 'baseline.toml'
         path.write_text(path.read_text().replace('= true', '= false'))
         self.machine.reset_log()

@@ -45,12 +45,12 @@ def test_names_are_known_before_any_node_offers_them(documents: Path, tmp_path: 
 
     with run_services(tmp_path / 'ironic', folder, with_placement=False) as (services, _):
         log = Path(services.logs['ironic'])
-        until(lambda: 'may be refused by placement' in log.read_text())
+        until(lambda: 'Placement may refuse flavors' in log.read_text())
         assert 200 == services.ironic.ask('GET', '/v1/drivers/redfish-acc').status_code
         with Started(state=shelf, placement=True, ironic=False):
             assert not known('GZIP')
             until(lambda: known('GZIP'))
-            until(lambda: 'Made known to placement:' in log.read_text())
+            until(lambda: 'Created in placement:' in log.read_text())
             # What Nova asks for a flavor is answered, with nothing, instead of being refused.
             asked = 'resources_ACC=FPGA:1&required_ACC=CUSTOM_ACC_CAN_AES&resources=CUSTOM_ACC_FN_GZIP:1'
             assert [] == placement.take('GET', f'/allocation_candidates?{asked}')['allocation_requests']
@@ -61,5 +61,5 @@ def test_names_are_known_before_any_node_offers_them(documents: Path, tmp_path: 
             catalogue.write_text(catalogue.read_text() + entry(path, version='1.0', function='brotli', **keys))
             until(lambda: known('BROTLI'))
             # The line comes when all of them are known.
-            until(lambda: 2 == log.read_text().count('Made known to placement:'))
-            assert 1 == log.read_text().count('may be refused by placement')
+            until(lambda: 2 == log.read_text().count('Created in placement:'))
+            assert 1 == log.read_text().count('Placement may refuse flavors')

@@ -130,6 +130,6 @@ def keep(task: Any) -> None:
     try:
         noted(task.node, node_store.load(task.node))
     except exception.NodeNotFound:
-        LOG.info('A node was deleted')
+        LOG.info('Node %s was deleted', task.node.uuid)
     except AccError as exc:
         LOG.warning('Node %s: %s', task.node.uuid, exc)

@@ -60,7 +60,9 @@ class ApiGuard(hooks.PecanHook):
     def __init__(self) -> None:
         self.routes = api_routes.find_routes()
         for name in api_routes.unclassified(self.routes):
-            LOG.warning('%s is a route that this release does not know: its bodies are checked like those of nodes', name)
+            LOG.warning(
+                "Ironic's API has a route that this release does not know; its bodies are checked like a node's: %s", name
+            )
 
     def before(self, state: Any) -> None:
         """Run the check of the request's route.
@@ -94,7 +96,10 @@ def install(app: Any) -> None:
     """
     found = next((inner for inner in _layers(app) if isinstance(inner, Pecan)), None)
     if found is None:
-        raise RuntimeError("baremetal-acc-policy finds no pecan application in Ironic's API. Name it first in [api] middleware")
+        raise RuntimeError(
+            "baremetal-acc-policy: no pecan application was found in Ironic's API (name baremetal-acc-policy first in [api] "
+            'middleware)'
+        )
     found.hooks = sorted([*found.hooks, ApiGuard()], key=lambda hook: hook.priority)
 
 
@@ -160,7 +165,7 @@ def _documents(state: Any) -> Iterator[object]:
         raise exception.ClientSideError('The body of the request is nested too deeply.') from error
     except (ValueError, LookupError) as error:
         # No JSON, or an unknown encoding. The controller decodes the same bytes in the same way next, and fails likewise.
-        LOG.debug('a body cannot be decoded: %s', error)
+        LOG.debug('the body of a request cannot be decoded: %s', error)
 
 
 def _node_named(state: Any, document: object) -> str:
@@ -184,16 +189,17 @@ def _why_not(node: str, findings: tuple[Finding, ...]) -> str:
     keys = [finding.key for finding in findings if isinstance(finding, InterfaceOverride)]
     if not keys:
         return (
-            f'Node {node}: the request writes all of instance_info and does not say with which keys. Without system scope it '
-            'has to, for some keys select which code of Ironic works on the node: use "add" or "replace" with an object.'
+            f'Node {node}: the request writes all of instance_info without naming its keys. Without system scope they must be '
+            'named, since some keys select the code that Ironic runs for the node: use "add" or "replace" with an object.'
         )
     named = ', '.join(f'instance_info/{key}' for key in keys)
     own = ', '.join(keys)
     choice = ', or to name the interface in [baremetal_acc] tenant_deploy_interfaces' if DEPLOY_INTERFACE in keys else ''
+    it = 'it' if len(keys) == 1 else 'them'
     return (
-        f'Node {node}: {named} may only be written with system scope, because Ironic would believe it before {own} of the node '
-        'itself, and run other code. Leave it out of the request; to use another interface, ask an administrator of the system '
-        f'to change {own} of the node{choice}.'
+        f'Node {node}: {named} may only be written with system scope, because Ironic would use {it} in place of {own} of the '
+        f'node itself, and so run other code. Leave {it} out of the request; to use another interface, ask a system '
+        f'administrator to change {own} of the node{choice}.'
     )
 
 
@@ -223,8 +229,8 @@ def _check_adoption(state: Any) -> None:
     node = _find_node(state, 'baremetal:node:set_provision_state')
     if node.driver in opts.HARDWARE_TYPES and not gate.counts(Reason.PROVEN, node.provision_state) and _is_proven(node):
         why = (
-            f'node {node.name or node.uuid}: adopt is refused: what was proven for its last deployment is not forgotten yet '
-            '(the conductor does so in a moment: ask again)'
+            f'node {node.name or node.uuid}: adopt is refused: what was proven for its last deployment is still stored '
+            '(the conductor removes it in its next round: retry in a moment)'
         )
         LOG.warning('%s', why)
         raise exception.ClientSideError(why, status_code=409)

@@ -49,7 +49,7 @@ CHECKED: Mapping[str, RouteCheck] = {
 
 HARMLESS: Mapping[str, str] = {
     'v1.allocation.AllocationsController.patch': 'name and extra of an allocation',
-    'v1.allocation.AllocationsController.post': 'an allocation; of it Ironic writes instance_uuid and instance_info/traits',
+    'v1.allocation.AllocationsController.post': 'an allocation; Ironic writes instance_uuid and instance_info/traits of a node',
     'v1.allocation.AllocationsController.delete': 'no body',
     'v1.allocation.NodeAllocationController.delete': 'no body',
     'v1.chassis.ChassisController.delete': 'no body',
@@ -89,8 +89,8 @@ HARMLESS: Mapping[str, str] = {
     'v1.runbook.RunbookTraitsController.delete': 'no body',
     'v1.runbook.RunbookTraitsController.put': 'names of traits',
     'v1.runbook.RunbooksController.delete': 'no body',
-    'v1.runbook.RunbooksController.patch': 'steps, by rules of their own',
-    'v1.runbook.RunbooksController.post': 'steps, by rules of their own',
+    'v1.runbook.RunbooksController.patch': 'steps, under policy rules of their own',
+    'v1.runbook.RunbooksController.post': 'steps, under policy rules of their own',
     'v1.volume_connector.VolumeConnectorsController.delete': 'no body',
     'v1.volume_connector.VolumeConnectorsController.patch': 'a volume connector',
     'v1.volume_connector.VolumeConnectorsController.post': 'a volume connector',

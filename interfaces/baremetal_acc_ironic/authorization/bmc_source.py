@@ -42,8 +42,7 @@ def contested(node: Any, state: NodeState) -> tuple[str, ...]:
     if state.bmcs is None or state.bmcs == digest(node) or not (state.owned or node.owner is not None):
         return ()
     return (
-        f'driver_info names other BMCs (redfish_*, ipmi_*, {BMCS}) than those that an operator has taken (see that they are '
-        f'right, and let a system administrator run {definitions.RECONCILE.name} in manual cleaning '
-        'or service, which takes them; '
-        'else set them back)',
+        f'driver_info names other BMCs (redfish_*, ipmi_*, {BMCS}) than those that an operator has accepted (if they are '
+        f'right, let a system administrator run {definitions.RECONCILE.name} in manual cleaning or service, which accepts '
+        'them; otherwise restore the accepted ones)',
     )

@@ -30,7 +30,9 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     if says is was or not by_hand_of_an_operator(task, state, step, flow):
         return state
     provision_state.told(
-        node, f'rules go by exposure {says} from now on, by {was} no more', user=rights.begun_by(task, state, flow).user
+        node,
+        f'exposure {says} is accepted: rules match by it from now on, no longer by {was}',
+        user=rights.begun_by(task, state, flow).user,
     )
     node_store.store(node, replace(node_store.load(node), exposure=says))
     return replace(state, exposure=says)
@@ -57,6 +59,7 @@ def contested(node: Any, state: NodeState) -> tuple[str, ...]:
         return others
     return (
         *others,
-        f"driver_info['{EXPOSURE}'] makes the exposure {says}, and rules go by {goes} (if the new one is right, let a system "
-        f'administrator run {definitions.RECONCILE.name} in manual cleaning or service, which takes it; else set it back)',
+        f"driver_info['{EXPOSURE}'] makes the exposure {says}, but rules match by the accepted one, {goes} (if {says} is "
+        f'right, let a system administrator run {definitions.RECONCILE.name} in manual cleaning or service, which accepts it; '
+        f'otherwise set {EXPOSURE} to {goes})',
     )

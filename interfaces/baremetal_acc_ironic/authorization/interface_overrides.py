@@ -67,8 +67,10 @@ def standing(instance_info: Mapping[str, Any] | None) -> tuple[str, ...]:
 def text(keys: tuple[str, ...]) -> str:
     """Return a text that says which keys are set, and what becomes of them."""
     shown = ', '.join(f"instance_info['{key}']" for key in keys)
+    what = 'replaces an interface' if len(keys) == 1 else 'replace interfaces'
+    it = 'it is' if len(keys) == 1 else 'they are'
     return (
-        f'{shown} replaces what the operator has chosen for the node (it is removed within {INTERVAL:.0f} s, and the next '
+        f'{shown} {what} that the operator has chosen for the node ({it} removed within {INTERVAL:.0f} s, and the next '
         'cleaning writes the cards again)'
     )
 
@@ -88,7 +90,7 @@ def remove_from_nodes(manager: Any, context: Any) -> None:
     for uuid in sorted(mine):
         keys = _remove(uuid, found[uuid])
         if keys:
-            LOG.error('Node %s: %s was removed from its instance_info', uuid, ', '.join(keys))
+            LOG.error('Node %s: removed from its instance_info: %s', uuid, ', '.join(keys))
             unmarked[uuid] = tuple(sorted({*unmarked.get(uuid, ()), *keys}))
     for uuid in sorted(unmarked):
         with suppress(exception.NodeLocked):
@@ -135,12 +137,12 @@ def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
             state = node_store.load(task.node)
             marked = exposed(task.node, state)
             node_store.store(task.node, marked)
-            what = f'{", ".join(keys)} stood in instance_info, by which a tenant can have the node run without our steps'
-            alarm.told(task, [f'{what}; its cards are written again by the next cleaning: {", ".join(sorted(marked.exposed))}'])
+            what = f'instance_info contained {", ".join(keys)}, by which a tenant can keep Ironic from running our steps'
+            alarm.told(task, [f'{what}; the next cleaning writes these cards again: {", ".join(sorted(marked.exposed))}'])
     except exception.NodeNotFound:
         LOG.info('Node %s was deleted', uuid)
     except AccError as exc:
-        LOG.error('Node %s: its cards could not be marked as exposed: %s', uuid, exc)
+        LOG.error('Node %s: its cards could not be marked to be written again: %s', uuid, exc)
 
 
 def exposed(node: Any, state: NodeState) -> NodeState:

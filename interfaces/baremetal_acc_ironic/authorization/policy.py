@@ -99,7 +99,11 @@ _RULES = (
         'Accept, until a given time, the firmware that accelerators of an unused node run, without a proven write.',
     ),
     ('firmware.update', _WRITE, "Update firmware by Ironic's own step. It bypasses the rules of the baseline."),
-    ('management.update_firmware', _WRITE, "Update firmware by an older step of Ironic's. It bypasses the baseline, too."),
+    (
+        'management.update_firmware',
+        _WRITE,
+        'Update firmware by an older step of Ironic. It bypasses the rules of the baseline.',
+    ),
     ('vendor.send_raw', _WRITE, "Send raw commands over IPMI by Ironic's own step. They can write firmware and open locks."),
     *((f'{interface}.{step}', _WRITE, what) for interface, step, what in ramdisk.STEPS),
 )
@@ -157,9 +161,9 @@ def shortcomings() -> Iterator[tuple[str, str]]:
     if NAME not in theirs.middleware:
         yield (
             'middleware',
-            f'[api] middleware does not name {NAME}: none of the rules on accelerator steps is in force, and whoever may set '
-            'the provision state of a node, such as a member of the project that owns it, may release locks. Add it, in '
-            'the configuration of the API and in that of this conductor, which cannot see the other one',
+            f'[api] middleware does not name {NAME}: no policy rule on accelerator steps is in force, and any user who may set '
+            'the provision state of a node, such as a member of the project that owns it, may release locks. Add it to the '
+            'configuration of the API, and to that of this conductor, which cannot read the other one',
         )
     ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
     for flow, disallowed in theirs.disallowed_steps.items():
@@ -167,6 +171,6 @@ def shortcomings() -> Iterator[tuple[str, str]]:
         if banned:
             yield (
                 f'disallow_{flow}_steps',
-                f'[api] disallow_{flow}_steps names {", ".join(banned)}: Ironic leaves these steps out without a word, '
-                'those that lock and verify too. Take them out of it; who may name a step is for the rules to say',
+                f'[api] disallow_{flow}_steps names {", ".join(banned)}: Ironic leaves these steps out without a message, even '
+                'those that engage or verify locks. Remove them from the option: policy rules decide who may run a step',
             )

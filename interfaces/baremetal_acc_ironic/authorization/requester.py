@@ -102,9 +102,9 @@ def asked(context: Any, flow: Flow, what: str) -> RequestContext:
     if found is not None:
         by = found.label
     elif getattr(context, 'user_id', None) or getattr(context, 'user_name', None):
-        by = f'{UNKNOWN} ({what}, asked for without a token)'
+        by = f'{UNKNOWN} ({what}, requested without a token)'
     elif not checked():
-        by = f'{UNKNOWN} ({what}, where Ironic asks for no user)'
+        by = f'{UNKNOWN} ({what}, Ironic authenticates no user)'
     else:
         by = f'{IRONIC} ({what})'
     return RequestContext(flow=flow, requester=found, by=by)

@@ -30,7 +30,7 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     if shown == was or not accepted_values.takes(task, state, step, flow, known=was is not None):
         return state
     if was is not None or accepted_values.tenants_met(node, state):
-        told = f'rules go by resource_class {shown!r} from now on, by {was or None!r} no more'
+        told = f'resource_class {shown!r} is accepted: rules match by it from now on, no longer by {was or None!r}'
         provision_state.told(node, told, user=rights.begun_by(task, state, flow).user)
     node_store.store(node, replace(node_store.load(node), resource_class=shown))
     return replace(state, resource_class=shown)
@@ -51,17 +51,17 @@ def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...
         if not rules:
             return ()
         return (
-            f'resource_class is {shown.resource_class!r}, rules go by {facts.resource_class!r}, and these tell them apart: '
-            f'{", ".join(rules)} (if the new one is right, run {definitions.RECONCILE.name} in manual '
-            'cleaning, which takes it; else '
-            f'set it back)',
+            f'resource_class is {shown.resource_class!r}, but rules match by the accepted one, {facts.resource_class!r}, and '
+            f'these rules differ by it: {", ".join(rules)} (if the present one is right, let a system administrator run '
+            f'{definitions.RECONCILE.name} in manual cleaning or service, which accepts it; otherwise restore the accepted '
+            'one)',
         )
     meant = {r.name for r in baseline.rules if r.match.resource_class is not None and accepted_values.asks_for_more(r)}
     rules = [r.name for r in baseline.rules if r.name in apart | meant]
     if not rules:
         return ()
     return (
-        f'resource_class is {shown.resource_class!r}, no operator has taken it, so rules go by none, and these ask for one: '
-        f'{", ".join(rules)} (see that it is right, and let a system administrator run {definitions.RECONCILE.name} in manual '
-        'cleaning or service, which takes it)',
+        f'resource_class is {shown.resource_class!r}, but no operator has accepted it, so rules match by none, and these rules '
+        f'depend on one: {", ".join(rules)} (if it is right, let a system administrator run {definitions.RECONCILE.name} in '
+        'manual cleaning or service, which accepts it)',
     )

@@ -192,12 +192,15 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
         return
     names = ', '.join(sorted({f'{s["interface"]}.{s["step"]}' for s in operators}))
     if found.requester is None:
-        who = f'nobody can tell who has begun this {flow}: {found.by}'
-        hint = 'let the operator ask for it; where that was the operator, [api] and conductor differ in [DEFAULT] auth_strategy'
+        who = f'it is unknown who has begun this {flow}: {found.by}'
+        hint = (
+            'let an operator request it; if an operator did, [DEFAULT] auth_strategy of the API differs from that of this '
+            'conductor'
+        )
     else:
         who = f'{found.by} leases the node'
-        hint = 'let the operator ask for it; no runbook, template or policy gives it to the project that leases a node'
-    text = f"node {task.node.name or task.node.uuid}: {names} refused: {who}, and this is the operator's ({hint})"
+        hint = 'let an operator request it; no runbook, deploy template or policy allows it to the project that leases a node'
+    text = f'node {task.node.name or task.node.uuid}: {names} refused: {who}, and only an operator may run this ({hint})'
     provision_state.told(task.node, text, user=found.user)
     raise StepRefused(text)
 
@@ -248,5 +251,5 @@ def permit_plan(task: Any, who: RequestContext, made: Plan, inventory: Inventory
     reasons = tenant_writes.objections(made, inventory, baseline, node)
     if reasons:
         raise Refused(
-            (f'{who.by} leases the node', *reasons), hint='tenants_program = true in a rule of the baseline lets them'
+            (f'{who.by} leases the node', *reasons), hint='a rule of the baseline with tenants_program = true allows it'
         )

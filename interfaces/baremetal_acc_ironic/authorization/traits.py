@@ -35,7 +35,7 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
     known = state.taken is not None or before
     if accepted_values.takes(task, state, step, flow, known=known):
         if now != was and (known or accepted_values.tenants_met(node, state)):
-            told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
+            told = f'traits {_listed(now)} are accepted: rules match by them from now on, no longer by {_listed(was)}'
             provision_state.told(node, told, user=rights.begun_by(task, state, flow).user)
         was = now
     elif state.taken is not None or not before:
@@ -57,10 +57,10 @@ def contested(node: Any, state: NodeState, baseline: Baseline) -> tuple[str, ...
         if not rules:
             return ()
         return (
-            f'the node has traits {_listed(now)}, rules go by {_listed(goes)}, and these rules ask for them: '
-            f'{", ".join(rules)} (if the new ones are right, let a system administrator run '
-            f'{definitions.RECONCILE.name} in manual '
-            'cleaning or service, which takes them; else set them back)',
+            f'the node has traits {_listed(now)}, but rules match by the accepted ones, {_listed(goes)}, and these rules '
+            f'differ by them: {", ".join(rules)} (if the present ones are right, let a system administrator run '
+            f'{definitions.RECONCILE.name} in manual cleaning or service, which accepts them; otherwise restore the accepted '
+            'ones)',
         )
     meant = {
         r.name
@@ -71,10 +71,9 @@ def contested(node: Any, state: NodeState, baseline: Baseline) -> tuple[str, ...
     if not rules:
         return ()
     return (
-        f'the node has traits {_listed(now)}, no operator has taken them, so rules go by none, and these rules ask for some: '
-        f'{", ".join(rules)} (see that they are right, and let a system administrator run '
-        f'{definitions.RECONCILE.name} in manual '
-        'cleaning or service, which takes them)',
+        f'the node has traits {_listed(now)}, but no operator has accepted them, so rules match by none, and these rules '
+        f'depend on some: {", ".join(rules)} (if they are right, let a system administrator run {definitions.RECONCILE.name} '
+        'in manual cleaning or service, which accepts them)',
     )
 
 

@@ -113,33 +113,35 @@ def _opened(_node: Any, situation: Situation) -> str:
 def _lost(_node: Any, situation: Situation) -> str:
     watched = _state_of(situation).watched
     texts = [] if watched is None else [troubles.sentence(a.trouble) for a in watched.alarms]
-    return f'a lock that was closed at the hand-over is not any more: {"; ".join(texts[:3])}'
+    return f'a lock that was closed at the hand-over is not closed any more: {"; ".join(texts[:3])}'
 
 
 def _ended(_node: Any, situation: Situation) -> str:
     allowed = _state_of(situation).start_allowed
     until = '' if allowed is None else f' at {allowed.until:%Y-%m-%d %H:%M:%S} UTC'
-    return f'what {definitions.ALLOW_START.name} has allowed ended{until}'
+    return f'the permission given by {definitions.ALLOW_START.name} ended{until}'
 
 
 _SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
-    Obstacle.UNREADABLE: lambda _n, _s: 'what is under way on its accelerators is unknown',
+    Obstacle.UNREADABLE: lambda _n, _s: (
+        'its stored state cannot be read, so it is unknown whether a job works on its accelerators'
+    ),
     Obstacle.WRITING: _writing,
     Obstacle.OVERRIDDEN: lambda _n, s: interface_overrides.text(s.overrides),
-    Obstacle.STATE: lambda _n, s: f'nothing starts the host of a node that is {s.provision_state}',
+    Obstacle.STATE: lambda _n, s: f'no host is started while its node is {s.provision_state}',
     Obstacle.UNPROVEN: lambda _n, _s: 'no verification has proven the locks of its accelerators closed for this deployment',
     Obstacle.UNVERIFIED: lambda _n, _s: f'this deploy has not passed {definitions.VERIFY.name}',
-    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_state_of(s).exposed))} runs',
+    Obstacle.UNWRITTEN: lambda _n, s: f'it is unknown what these cards run: {", ".join(sorted(_state_of(s).exposed))}',
     Obstacle.OPENED: _opened,
     Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_state_of(s))),
     Obstacle.LOCK_LOST: _lost,
     Obstacle.NO_RAMDISK: lambda _n, s: f"the node is {s.provision_state}, and Ironic does not boot the operator's ramdisk",
     Obstacle.NOT_ALLOWED: lambda _n, s: (
-        f'the node is {s.provision_state}, nothing is proven of it, and no operator has allowed it'
+        f'the node is {s.provision_state}, its locks are not proven, and no operator has allowed a start'
     ),
     Obstacle.ALLOWANCE_ENDED: _ended,
     Obstacle.LEASED: lambda _n, _s: 'the node has an instance or a lessee',
-    Obstacle.NOT_AN_OPERATOR: lambda _n, _s: 'who asks does not have the scope of the system',
+    Obstacle.NOT_AN_OPERATOR: lambda _n, _s: 'the requester does not have system scope',
 }
 
 _TENANTS = frozenset({Obstacle.UNPROVEN, Obstacle.OPENED, Obstacle.LOCK_LOST})
@@ -159,22 +161,20 @@ def _way_back(situation: Situation, refused: StartRefused) -> str:
     if found & _TENANTS:
         return f' (service the node with {definitions.LOCK.name} first)'
     if found & _FREE:
-        return (
-            f' (deploy the node; or let a system administrator allow it, by {definitions.ALLOW_START.name} in manual cleaning)'
-        )
+        return f' (deploy the node, or let a system administrator run {definitions.ALLOW_START.name} in manual cleaning)'
     return ''.join(f' ({_WAYS[obstacle]})' for obstacle in refused.obstacles[:1] if obstacle in _WAYS)
 
 
 _WAYS: Mapping[Obstacle, str] = {
-    Obstacle.UNVERIFIED: f'nothing may start the host before {definitions.VERIFY.name}: let what needs a start come after it',
+    Obstacle.UNVERIFIED: f'give deploy steps that start the host a lower priority than {definitions.VERIFY.name}',
     Obstacle.NO_RAMDISK: (
-        'let Ironic boot its ramdisk by the deploy and boot interface of the node, with a boot device that its BMC keeps and '
-        'the boot mode that the host has already; or leave out what needs a start, as disable_ramdisk does'
+        'let the deploy and boot interfaces of the node boot the ramdisk, with a boot device that its BMC keeps and the boot '
+        'mode that the host has already; or, in manual cleaning, set disable_ramdisk'
     ),
     Obstacle.STATE: 'wait until the node is in another state',
-    Obstacle.UNREADABLE: 'see the log of the conductor',
-    Obstacle.LEASED: 'take instance and lessee from the node first',
-    Obstacle.NOT_AN_OPERATOR: 'ask with a token of system scope',
+    Obstacle.UNREADABLE: "ask an administrator: the log of Ironic's API or conductor says why",
+    Obstacle.LEASED: 'first remove the instance and the lessee from the node',
+    Obstacle.NOT_AN_OPERATOR: 'send the request with a token of system scope',
 }
 
 

@@ -45,7 +45,7 @@ def woke(task: Any, power: str | None) -> None:
     except AccError as exc:
         LOG.warning('Node %s: %s', task.node.uuid, exc)
     else:
-        _tell(task, left.accelerators, f'the host was left off, and is {power}')
+        _tell(task, left.accelerators, f'the host was left powered off, and is {power}')
 
 
 def starts(task: Any) -> None:
@@ -67,17 +67,17 @@ def starts(task: Any) -> None:
         exposed = state.exposed | left.accelerators if ran else state.exposed
         node_store.store(task.node, replace(state, exposed=exposed, opened=replace(left, held_off=(), started=True)))
     except AccError as exc:
-        LOG.warning('Node %s: whether its host was off could not be read: %s', task.node.uuid, exc)
+        LOG.warning('Node %s: cannot read whether its host was off: %s', task.node.uuid, exc)
     else:
         if ran:
-            _tell(task, left.accelerators, 'the host was left off, and has run')
+            _tell(task, left.accelerators, 'the host was left powered off, and has run since')
 
 
 def _tell(task: Any, cards: Iterable[str], what: str) -> None:
     named = ', '.join(sorted(cards))
     provision_state.told(
         task.node,
-        f'somebody else may have written {named} meanwhile: {what}: they are written again before anybody gets the node',
+        f'{what}: its code may have written {named}; these cards are written again before the next hand-over',
     )
 
 
@@ -98,4 +98,4 @@ def note(task: Any) -> None:
             mark = HeldOff(system=host.system, at=datetime.now(UTC), last_reset=now.last_reset, once=True)
             node_store.store(task.node, replace(state, opened=replace(left, held_off=(mark,))))
     except AccError as exc:
-        LOG.warning('Node %s: whether its host is off could not be read: %s', task.node.uuid, exc)
+        LOG.warning('Node %s: cannot read whether its host is off: %s', task.node.uuid, exc)

@@ -149,9 +149,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
     _forget(manager, rounds, mine)
     if waiting:
         turn = partial(look_after, rounds=rounds)
-        workers(manager).hand_out(
-            manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
-        )
+        workers(manager).hand_out(manager, context, waiting[:AT_A_TIME], turn, 'the update of placement', watching=True)
     rounds.quiet &= others.keys()
     rounds.others = {uuid: instance for uuid, instance in others.items() if uuid not in rounds.quiet}
     if (rounds.gone or any(not _later(rounds.late.get(u), _GONE, now) for u in rounds.others)) and not rounds.burying:
@@ -169,7 +167,7 @@ def _failed(uuid: str, standing: NodeAvailability, what: Due, why: str, before: 
     same = before is not None and before.standing == standing
     pause = min(before.pause * 2 if same and before is not None else first, max(LONGEST[what], first))
     if not same or before is None or before.why != why:
-        LOG.warning('Node %s: placement cannot be told what is on offer: %s', uuid, why)
+        LOG.warning('Node %s: placement cannot be updated: %s', uuid, why)
     return LateNodes(standing=standing, at=datetime.now(UTC) + pause, pause=pause, why=why)
 
 
@@ -217,13 +215,13 @@ def look_after(task: Any, rounds: AvailabilityRounds) -> None:
             _offer(task, state, standing)
         rounds.late.pop(node.uuid, None)
     except exception.NodeNotFound:
-        LOG.info('A node was deleted while placement was told what it offers')
+        LOG.info('Node %s was deleted while placement was updated', node.uuid)
     except exception.NodeLocked:
-        LOG.debug('Node %s: somebody works on it; what is on offer is looked at in the next round', node.uuid)
+        LOG.debug('Node %s is locked by another task; the next round updates placement', node.uuid)
     except AccError as exc:
         rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
     except Exception as exc:
-        LOG.exception('Node %s: what it offers met an unexpected error', node.uuid)
+        LOG.exception('Node %s: unexpected error while placement was updated', node.uuid)
         rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
 
 
@@ -232,7 +230,7 @@ def _still(task: Any, standing: NodeAvailability) -> NodeState | None:
     task.upgrade_lock(retry=True)
     state = node_store.load(task.node)
     if state.job is not None or standing_of(task.node) != standing:
-        LOG.debug('Node %s: it stands otherwise now; the next round looks anew', task.node.uuid)
+        LOG.debug('Node %s has changed since this round read it; the next round reads it again', task.node.uuid)
         return None
     return state
 
@@ -250,9 +248,11 @@ def _withdraw(task: Any, standing: NodeAvailability) -> None:
         held = exc.message  # all else is withdrawn, and this is reserved: nobody can claim it once it is released
     node_store.store(node, told(node_store.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
     if changed:
-        provision_state.told(node, f'nothing of its accelerators is on offer any more: {why}' + (f'; {held}' if held else ''))
+        provision_state.told(node, f'its accelerators were withdrawn from placement: {why}' + (f'; {held}' if held else ''))
     if held:
-        LOG.warning('Node %s: %s, and still %s', node.uuid, why, held)
+        LOG.warning(
+            'Node %s: its accelerators were withdrawn from placement (%s), but an allocation remains: %s', node.uuid, why, held
+        )
 
 
 def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
@@ -287,10 +287,10 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     last = seen(task, node_store.load(node), tools, inventory, verdict, again.evidence, by=NAME)
     node_store.store(node, told(last, None))
     unmet = sorted({f.label for f in verdict.unmet})
-    more = f'; not of {", ".join(unmet)}, of which something does not hold' if unmet else ''
+    more = f'; not published, since not verified: {", ".join(unmet)}' if unmet else ''
     was = shelf.withdrawn
-    since = '' if was is None else f' (it was withdrawn since {was.since:%Y-%m-%d %H:%M:%S} UTC: {was.why})'
-    provision_state.told(node, f'what holds up of its accelerators is on offer again{since}{more}')
+    since = '' if was is None else f' (withdrawn since {was.since:%Y-%m-%d %H:%M:%S} UTC: {was.why})'
+    provision_state.told(node, f'its verified accelerators are published again{since}{more}')
 
 
 def _refuse(task: Any, state: NodeState) -> None:
@@ -302,7 +302,7 @@ def _refuse(task: Any, state: NodeState) -> None:
     """
     why = []
     if state.handed_over or state.shelf.unsorted or handover.came_back(state) or state.exposed or state.anew:
-        why.append('somebody has had the node, and it was not cleaned since')
+        why.append('a tenant has had the node, or a host may have written its cards, and it was not cleaned since')
     if state.opened is not None:
         why.append(f'locks are open since {state.opened.since:%Y-%m-%d %H:%M:%S} UTC ({state.opened.why})')
     if why:
@@ -329,7 +329,11 @@ def close(task: Any, state: NodeState, made: Plan) -> None:
         try:
             placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(node_store.held, task.node))
         except AccError as exc:
-            LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
+            LOG.warning(
+                'Node %s: its accelerators could not be withdrawn from placement, and stay there until it is cleaned: %s',
+                task.node.uuid,
+                exc,
+            )
 
 
 def begun(state: NodeState, made: Plan) -> NodeState:
@@ -348,7 +352,7 @@ def ended(task: Any, state: NodeState, job: Job) -> NodeState:
     if job.reasons:
         return told(state, Withdrawn(since=datetime.now(UTC), why=f'{job.step.split("#", 1)[0]} failed'))
     if task.node.provision_state in provision_state.TENANT_STATES:
-        return told(state, Withdrawn(since=datetime.now(UTC), why='somebody has the node'))
+        return told(state, Withdrawn(since=datetime.now(UTC), why='the node is in use'))
     return told(state, None)
 
 
@@ -365,7 +369,7 @@ def _forget(manager: Any, rounds: AvailabilityRounds, mine: set[str]) -> None:
         return
     left = {row[0] for row in manager.dbapi.get_nodeinfo_list(columns=['uuid'], filters={'uuid_in': sorted(missing)})}
     for uuid in missing - left:
-        LOG.info('Node %s was deleted: what placement has of its accelerators is taken away', uuid)
+        LOG.info('Node %s was deleted: its accelerators are deleted from placement', uuid)
         rounds.gone.setdefault(uuid, None)
 
 
@@ -376,7 +380,9 @@ def _silence(rounds: AvailabilityRounds, now: datetime) -> None:
         try:
             with contextlib.suppress(InventoryInUse):  # what is claimed stays, reserved
                 if placement.withdraw(uuid, instance, lambda: None):
-                    LOG.warning('Node %s has another firmware interface now: nothing of its accelerators is on offer', uuid)
+                    LOG.warning(
+                        'Node %s has another firmware interface now: its accelerators were withdrawn from placement', uuid
+                    )
         except AccError as exc:
             rounds.late[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.late.get(uuid))
         else:
@@ -390,7 +396,7 @@ def _begin_burial(manager: Any, rounds: AvailabilityRounds, now: datetime) -> No
         manager._spawn_worker(_bury, rounds, now, _allow_reserved_pool=False)
     except exception.NoFreeConductorWorker:
         rounds.burying = False
-        LOG.warning('No worker of Ironic is free to tell placement of nodes that were deleted: next time')
+        LOG.warning('No worker of Ironic is free to remove deleted nodes from placement: the next round retries')
 
 
 def _bury(rounds: AvailabilityRounds, now: datetime) -> None:

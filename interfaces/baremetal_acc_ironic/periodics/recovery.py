@@ -37,6 +37,7 @@ from baremetal_acc_ironic.state import handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, Opened
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import custody_reading, definitions, job_result, open_locks, runner, wall_clock
+from baremetal_acc_ironic.steps.flow_steps import step_name
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
 LOG = log.getLogger(__name__)
@@ -76,21 +77,21 @@ def recover(task: Any) -> None:
             return
         if job.step != NAME and (job.ended or not open_locks.touched(job)):
             if not job.ended:
-                provision_state.told(node, f'{job.step} was interrupted before it changed anything')
+                provision_state.told(node, f'{step_name(job)} was interrupted before it changed anything')
             node_store.store(node, replace(state, job=None, unplanned=False))
         elif _elsewhere(task, state, job):
-            LOG.debug('Node %s: its job was begun on another machine', node.uuid)
+            LOG.debug('Node %s: its job was begun at other BMC addresses', node.uuid)
         elif job.step == NAME:
             _turn(task, state, job)
         else:
             _begin(task, state, job)
     except exception.NodeNotFound:
-        LOG.info('A node was deleted while its accelerators were worked on')
+        LOG.info('Node %s was deleted while a job of its accelerators was recovered', node.uuid)
     except exception.NodeLocked:
         raise  # the conductor that holds the node now decides
     except Exception as exc:
-        LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
-        _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
+        LOG.warning('Node %s: locks are not engaged again yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+        _maintain(node, f'a job on accelerators was interrupted, and its locks are not engaged again yet: {exc}')
 
 
 def _elsewhere(task: Any, state: NodeState, job: Job) -> bool:
@@ -104,7 +105,10 @@ def _elsewhere(task: Any, state: NodeState, job: Job) -> bool:
     except StaleJob as exc:
         why = exc.message
         if state.opened is None or state.opened.why != why:
-            hint = f'give the old address back, or run {definitions.LOCK.name} or {definitions.RECONCILE.name}: they begin anew'
+            hint = (
+                f'set the old address in driver_info again, or run {definitions.LOCK.name} or {definitions.RECONCILE.name}, '
+                'which begin again at the present address'
+            )
             provision_state.told(task.node, why)
             _maintain(task.node, f'{why} ({hint})')
             node_store.store(task.node, replace(state, opened=Opened(since=wall_clock.now(), why=why)))
@@ -115,7 +119,7 @@ def _elsewhere(task: Any, state: NodeState, job: Job) -> bool:
 def _begin(task: Any, state: NodeState, job: Job) -> None:
     """Plan to engage all locks, with the host off where somebody else's code could run."""
     node = task.node
-    why = f'{job.step} ({job.flow}) was interrupted while it was writing'
+    why = f'{step_name(job)} ({job.flow}) was interrupted while it was writing'
     marked = handover.interfered(replace(state, opened=state.opened or Opened(since=wall_clock.now(), why=why)), job)
     node_store.store(node, marked)
     target = target_of(task)
@@ -157,9 +161,9 @@ def _begin(task: Any, state: NodeState, job: Job) -> None:
         requester=job.requester,
         demands_met=False,
     )
-    provision_state.told(node, f'{why}: all locks are engaged again')
+    provision_state.told(node, f'{why}: a recovery engages all locks again')
     new_ones = [q for q in marked.quarantined if q not in before]
-    _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
+    _maintain(node, ' '.join([f'{why}; a recovery is engaging its locks again', *(q.why for q in new_ones)]))
     # A host that has run is read again once it is off.
     held_off = () if met.interferences else job.held_off
     new = replace(new, held_off=held_off)
@@ -223,8 +227,8 @@ def _end(task: Any, state: NodeState, job: Job) -> None:
     unmet = [] if job.verdict is None else [findings.sentence(f) for f in execution.unprotected(job.verdict)]
     reasons = list(dict.fromkeys((*job.reasons, *unmet)))
     if reasons or job.verdict is None:
-        text = 'locks could not be brought back: ' + '; '.join(reasons)
-        hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
+        text = 'locks could not be engaged again: ' + '; '.join(reasons)
+        hint = f'the host must stay off; clear maintenance, then {_locked_again(node)}'
         provision_state.told(node, text)
         _maintain(node, f'{text[:2000]} ({hint})')
         node_store.store(node, replace(state, job=None, undos=job.undos, custody=job.custody))
@@ -232,11 +236,22 @@ def _end(task: Any, state: NodeState, job: Job) -> None:
     provision_state.told(node, 'all locks are engaged again and were read back')
     _maintain(
         node,
-        'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
-        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in state.quarantined) + _off(job),
+        'a job on accelerators was interrupted; all locks are engaged again. See the node history, clear maintenance, then run '
+        f'the step again, or {_cleaned(node)}' + ''.join(f'. {q.why}' for q in state.quarantined) + _off(job),
     )
     proven = job_result.proven(state, job, failed=False, lasting=True)
     node_store.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
+
+
+def _cleaned(node: Any) -> str:
+    """Return how the node is cleaned, for hints: a deployed one has to be undeployed first."""
+    return 'undeploy and clean the node' if node.provision_state in provision_state.TENANT_STATES else 'clean the node'
+
+
+def _locked_again(node: Any) -> str:
+    """Return how the locks of the node are engaged again, for hints: only a deployed node can be serviced."""
+    theirs = node.provision_state in provision_state.TENANT_STATES
+    return f'service the node with lock_accelerators, or {_cleaned(node)}' if theirs else _cleaned(node)
 
 
 def _off(job: Job) -> str:

@@ -49,7 +49,11 @@ def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable
     found = integrity_watch.glance(target_of(task), sessions_with(task, state, rounds), tuple(witnesses), within)
     if not found.quiet:
         odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
-        LOG.info('Node %s: a glance is followed by a look: %s', task.node.uuid, ', '.join(odd[:_NAMED]))
+        LOG.info(
+            'Node %s: these resources have changed or could not be read, so a full inspection follows: %s',
+            task.node.uuid,
+            ', '.join(odd[:_NAMED]),
+        )
     return found
 
 
@@ -94,7 +98,8 @@ def locked_out(
     if not found:
         return
     LOG.error(
-        'Node %s: %d troubles of its accelerators were found, and somebody else holds the node (round %d of such): %s',
+        'Node %s: alarms on its accelerators: %d; another task holds the node, so they cannot be stored (rounds so far: %d): '
+        '%s',
         uuid,
         len(found),
         lost.rounds,

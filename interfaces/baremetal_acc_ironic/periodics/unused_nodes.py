@@ -141,7 +141,7 @@ class UnusedNodeRound:
         except BmcUnreachable:
             raise
         except BmcError as exc:
-            LOG.info('Node %s: its host is looked up again: %s', uuid, exc)
+            LOG.info('Node %s: the System of its host is looked up again: %s', uuid, exc)
             self._rounds.hosts.pop(uuid, None)
             return None
         self._rounds.hosts[uuid] = (address, system)
@@ -285,7 +285,7 @@ class UnusedNodeRound:
         facts = ('lifecycle', 'evidence', 'known', 'opened', 'start_allowed', 'handed_over', 'custody')
         is_same = is_same and all(getattr(state, name) == getattr(before, name) for name in facts)
         if not is_same:
-            LOG.info('Node %s: it has changed or was worked on meanwhile; the next round reads it again', node.uuid)
+            LOG.info('Node %s has changed since this round read it; the next round reads it again', node.uuid)
         self._state = state
         return is_same
 
@@ -301,7 +301,7 @@ class UnusedNodeRound:
         if new:
             alarm.told(
                 task,
-                [f'what runs on the host may have written {", ".join(sorted(new))}: the next cleaning writes them again'],
+                [f'the code on the host may have written {", ".join(sorted(new))}; the next cleaning writes these cards again'],
             )
             known = self._rounds.hosts.get(task.node.uuid)
             ref = None if known is None else known[1]
@@ -338,10 +338,16 @@ class UnusedNodeRound:
             raise
         except (exception.IronicException, AccError) as exc:
             # The alarm stays, and the next round tries again.
-            LOG.error('Node %s: its host is on beside open cards, and cannot be powered off: %s', node.uuid, exc)
+            LOG.error(
+                'Node %s: its host is on while its cards are not proven closed, and cannot be powered off: %s', node.uuid, exc
+            )
             return
         alarm.told(
-            self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._provision_state}']
+            self._task,
+            [
+                'the host was powered off: it was on while its cards were not proven closed, and the node, which is '
+                f'{self._provision_state}, is unused'
+            ],
         )
 
     def locked_out(self) -> None:

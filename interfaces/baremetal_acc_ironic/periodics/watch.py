@@ -92,7 +92,7 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
     waiting = list(_due(manager, rounds, now))
     if waiting:
         turn = partial(look_after, rounds=rounds, due=now)
-        workers(manager).hand_out(manager, context, waiting, turn, 'watching accelerators', watching=True)
+        workers(manager).hand_out(manager, context, waiting, turn, 'a round of the watch', watching=True)
 
 
 def _due(manager: Any, rounds: WatchRounds, now: datetime) -> Iterator[str]:
@@ -147,9 +147,9 @@ def look_after(task: Any, rounds: WatchRounds, due: datetime) -> None:
                 one.run()
         rounds.lost.pop(node.uuid, None)
     except exception.NodeNotFound:
-        LOG.info('A node was deleted while its accelerators were watched')
+        LOG.info('Node %s was deleted while it was watched', node.uuid)
     except exception.NodeLocked:
-        LOG.info('Node %s: somebody works on it; this round of the watch could not be ended', node.uuid)
+        LOG.info('Node %s is locked by another task; this round of the watch could not store its result', node.uuid)
         if one is not None:
             one.locked_out()
     except Exception as exc:
@@ -169,7 +169,7 @@ def _loaded(task: Any, rounds: WatchRounds) -> NodeState | None:
         target_of(task)
     except Exception as exc:
         # Any error: a node that cannot be loaded must not look like one that is watched.
-        LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+        LOG.warning('Node %s cannot be loaded, and is not watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         if node.uuid not in rounds.unloaded and not unused_nodes.is_enrolling(node):
             (unloadable,) = troubles.recorded([watch.unloadable(exc)])
             one = Alarm(trouble=unloadable, since=wall_clock.now(), told=True)
@@ -260,7 +260,7 @@ class _Round:
         :param seen: the reread right before it.
         """
         if self._tools is None:
-            raise AssertionError('there are no tools to look with')
+            raise AssertionError('the tools of this round are not built')
         inventory, self._witnesses = round_reading.look(self._task, self._tools, seen)
         return inventory
 
@@ -311,7 +311,7 @@ class _Round:
             try:
                 again = self._look()
             except AccError as exc:
-                alarm.told(self._task, [f'{_named(r)} could not be closed again: {said}' for r, _, said in self._unanswered])
+                alarm.told(self._task, [f'{_named(r)} could not be engaged again: {said}' for r, _, said in self._unanswered])
                 self._step([watch.unreadable(exc)], handed, None, blind=True, first=False)
                 return
             self._read_back(again)
@@ -347,7 +347,7 @@ class _Round:
         same = watched(task.node, state) and state.job is None and state.lifecycle == before.lifecycle
         same = same and (state.handed, state.opened, state.evidence) == (before.handed, before.opened, before.evidence)
         if not same:
-            LOG.info('Node %s: it has changed hands or was worked on meanwhile; the next round looks anew', task.node.uuid)
+            LOG.info('Node %s has changed since this round read it; the next round reads it again', task.node.uuid)
         self._state = state
         return same
 
@@ -380,7 +380,7 @@ class _Round:
         to_come = task.node.provision_state in HELD
         if first and not came.alarms and not to_come:
             provision_state.told(
-                task.node, 'the first look after the hand-over found accelerators and locks as they were proven'
+                task.node, 'the first inspection after the hand-over found accelerators and locks as they were verified'
             )
         before_this = None if self._watched is None else self._watched.looked
         kept = Watched(
@@ -435,11 +435,11 @@ class _Round:
                         self._unanswered.append((reading, session, exc))
                         wrote = True
                         continue
-                    alarm.told(self._task, [f'{_named(reading)} could not be closed again: {exc}'])
+                    alarm.told(self._task, [f'{_named(reading)} could not be engaged again: {exc}'])
                     continue
                 wrote = True
                 self._closed(reading, session, inventory)
-                alarm.told(self._task, [f'{_named(reading)} was closed again; it is read back next'])
+                alarm.told(self._task, [f'{_named(reading)} was engaged again; it is read back next'])
         return wrote
 
     def _closed(self, reading: LockReading, session: str, inventory: Inventory) -> None:
@@ -476,10 +476,10 @@ class _Round:
             name = _named(reading)
             now = next((r for a in again.accelerators for r in a.locks if r.place == reading.place), None)
             if now is None or now.state is not LockState.LOCKED_REPORTED or now.value == reading.value:
-                alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
+                alarm.told(self._task, [f'{name} could not be engaged again: {exc}'])
                 continue
             self._closed(reading, session, again)
-            alarm.told(self._task, [f'{name} was closed again, although its BMC has answered that with: {exc}'])
+            alarm.told(self._task, [f'{name} was engaged again, although the request to its BMC failed: {exc}'])
         self._unanswered = []
 
 

@@ -59,15 +59,15 @@ def _worked_on(why: str) -> Expectation:
     return Expectation(expected=ExpectedState.WORKED_ON, why=why)
 
 
-_LOCKED = 'a conductor works on it with the node locked, and what is expected is seen when it has ended'
-_FROM_SOMEBODY = 'Ironic gets there from active and rescue alone, so somebody has it'
+_LOCKED = 'a conductor works on the node and holds its lock; the state in which that ends is watched'
+_FROM_SOMEBODY = 'Ironic enters this state from active and rescue only, so the node is deployed'
 
 EXPECTED: Mapping[str, Expectation] = {
-    states.ACTIVE: _given('whoever has it has to have it from us'),
-    states.RESCUE: _given('whoever has it has to have it from us'),
-    states.DEPLOYHOLD: _left('a step of the deploy may keep it there for as long as its asker likes', nobodys=True),
+    states.ACTIVE: _given('the node is deployed, so it must have been handed over by us'),
+    states.RESCUE: _given('the node is deployed, so it must have been handed over by us'),
+    states.DEPLOYHOLD: _left('a step of the deploy may keep the node there for any time', nobodys=True),
     states.DEPLOYFAIL: _left('the deploy has ended; after our verification its host may be on', nobodys=True),
-    states.ERROR: _left('it could not be taken from whoever had it', nobodys=True),
+    states.ERROR: _left('the undeploy failed, so its tenant may still use the host', nobodys=True),
     states.SERVICEHOLD: _left(_FROM_SOMEBODY),
     states.SERVICEFAIL: _left(_FROM_SOMEBODY),
     states.RESCUEWAIT: _left(_FROM_SOMEBODY),
@@ -81,16 +81,16 @@ EXPECTED: Mapping[str, Expectation] = {
         ),
     ),
     states.SERVICEWAIT: Expectation(
-        expected=ExpectedState.WAITING, why="a step or a job of ours is at work, beside the host of somebody's"
+        expected=ExpectedState.WAITING, why="a step or a job of ours is at work, next to a tenant's host"
     ),
-    states.ENROLL: _untended('nobody has it yet'),
-    states.MANAGEABLE: _untended("it is the operator's"),
-    states.AVAILABLE: _untended('nobody has it yet, and the next one who asks may get it'),
-    states.INSPECTWAIT: _untended("nobody has it, and the operator's ramdisk may run"),
-    states.INSPECTFAIL: _untended('nobody has it'),
-    states.CLEANHOLD: _untended("nobody has it, and the operator's ramdisk may run, for as long as whoever cleans it likes"),
-    states.CLEANFAIL: _untended('nobody has it, and nobody gets it before it is clean'),
-    states.ADOPTFAIL: _untended('whoever is to have it may use it already', nobodys=False),
+    states.ENROLL: _untended('the node is not in use yet'),
+    states.MANAGEABLE: _untended('only the operator uses the node'),
+    states.AVAILABLE: _untended('the node is not in use, and can be deployed at any time'),
+    states.INSPECTWAIT: _untended("the node is not in use, and the operator's ramdisk may run"),
+    states.INSPECTFAIL: _untended('the node is not in use'),
+    states.CLEANHOLD: _untended("the node is not in use, and the operator's ramdisk may run for any time"),
+    states.CLEANFAIL: _untended('the node is not in use, and cannot be deployed before it is cleaned'),
+    states.ADOPTFAIL: _untended('its tenant may use the host already', nobodys=False),
     states.VERIFYING: _worked_on(_LOCKED),
     states.INSPECTING: _worked_on(_LOCKED),
     states.ADOPTING: _worked_on(_LOCKED),

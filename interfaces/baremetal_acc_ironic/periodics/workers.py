@@ -74,10 +74,10 @@ class Workers:
             if uuid in self._busy:
                 continue
             if watching and sum(self._busy.copy().values()) >= share_of_watch():
-                LOG.info('%d nodes wait for a worker for %s: [%s] watch_share is in use', len(waiting), purpose, GROUP)
+                LOG.info('Nodes that wait for a worker for %s: %d ([%s] watch_share is in use)', purpose, len(waiting), GROUP)
                 return
             if len(self._busy) >= share():
-                LOG.info('%d nodes wait for a worker for %s: [%s] worker_share is in use', len(waiting), purpose, GROUP)
+                LOG.info('Nodes that wait for a worker for %s: %d ([%s] worker_share is in use)', purpose, len(waiting), GROUP)
                 return
             try:
                 self._begin(manager, context, uuid, turn, purpose, watching=watching)
@@ -86,7 +86,7 @@ class Workers:
             except exception.NodeLocked:
                 LOG.debug('Node %s is locked: %s waits', uuid, purpose)
             except exception.NoFreeConductorWorker:
-                LOG.warning('No worker of Ironic is free for %s: next time', purpose)
+                LOG.warning('No worker of Ironic is free for %s: the next round retries', purpose)
                 return
             except exception.IronicException:
                 # One node whose driver cannot be loaded must not end the round for the others.
@@ -123,7 +123,7 @@ class Workers:
         try:
             turn(task)
         except exception.NodeLocked as exc:
-            LOG.warning('Node %s was taken over by another conductor while its turn stood still here: %s', uuid, exc)
+            LOG.warning('Node %s was taken over by another conductor while its turn stalled here: %s', uuid, exc)
         finally:
             self._leave(uuid)
 

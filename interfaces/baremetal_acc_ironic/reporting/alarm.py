@@ -83,7 +83,7 @@ def begun(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, first: 
 
 def over(task: Any, alarm: Alarm, reactions: frozenset[DriftAction], *, lifecycle: int, now: datetime) -> None:
     """Report that an alarm has ended."""
-    text = f'over, since {alarm.since:%Y-%m-%d %H:%M:%S} UTC: {troubles.sentence(alarm.trouble)}'
+    text = f'over (it began at {alarm.since:%Y-%m-%d %H:%M:%S} UTC): {troubles.sentence(alarm.trouble)}'
     LOG.warning('Node %s: alarm is %s', task.node.uuid, text)
     provision_state.told(task.node, f'alarm is {text}')
     _count(f'alarms_over.{alarm.trouble.kind}')

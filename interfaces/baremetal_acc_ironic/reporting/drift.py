@@ -59,7 +59,7 @@ def tell(task: Any, state: NodeState, inventory: Inventory, by: str, done: Itera
     texts = tuple(shown(sentence(c), _CHARACTERS) for c in news[:_SHOWN])
     told = ReportedState(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
     more = f'; and {told.more} more' if told.more else ''
-    what = 'have changed' if any(c.certain for c in news) else 'could not all be seen as they were'
+    what = 'have changed' if any(c.certain for c in news) else 'could not all be read again'
     provision_state.told(
         node, f'accelerators {what} since {before.at:%Y-%m-%d %H:%M:%S} UTC, found by {by}: {"; ".join(texts)}{more}'
     )
@@ -78,7 +78,7 @@ def looked(task: Any, state: NodeState, inventory: Inventory, by: str, done: Ite
         stored, _ = tell(task, node_store.load(task.node), inventory, by, done)
         node_store.store(task.node, stored)
     except Exception:
-        LOG.exception('Node %s: drift of its accelerators could not be told', task.node.uuid)
+        LOG.exception('Node %s: drift of its accelerators could not be reported', task.node.uuid)
     return with_told(task.node, state)
 
 

@@ -49,7 +49,7 @@ def stored(task: Any) -> Inventory | None:
     except exception.NodeInventoryNotFound:
         return None
     except (KeyError, TypeError, StaleJob) as exc:
-        LOG.info('Node %s: no earlier inventory of accelerators: %s', task.node.uuid, exc)
+        LOG.info('Node %s: no earlier inventory of its accelerators can be read: %s', task.node.uuid, exc)
         return None
 
 
@@ -79,7 +79,7 @@ def kept(task: Any, wanted: str | None) -> Any:
     except exception.NodeInventoryNotFound:
         return None
     except (AttributeError, KeyError, TypeError, StaleJob) as exc:
-        LOG.info('Node %s: what stands in the inspection store for us cannot be read: %s', task.node.uuid, exc)
+        LOG.info('Node %s: the inventory of its accelerators in the inspection data cannot be read: %s', task.node.uuid, exc)
         return None
     return found if same else None
 

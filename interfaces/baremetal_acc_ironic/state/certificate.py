@@ -43,9 +43,7 @@ LOG = log.getLogger(__name__)
 KEPT_BYTES = 16 * 1024
 """Limit of a packed certificate that is stored with the node. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
 
-_NO_KEY = (
-    'openssl genpkey -algorithm ed25519 -out FILE makes one; it has to belong to the user of the conductor, with mode 0600'
-)
+_NO_KEY = 'create one with "openssl genpkey -algorithm ed25519 -out FILE", owned by the user of the conductor, with mode 0600'
 
 
 def issue(
@@ -69,7 +67,7 @@ def issue(
             what = 'is not set, and without a certificate no node is handed over to a tenant'
             raise UsageError(argument=f'option [{GROUP}] certificate_key', what=what, hint=_NO_KEY)
         provision_state.told(
-            task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})'
+            task.node, f'no certificate is issued: option [{GROUP}] certificate_key is not set (exposure {node.exposure})'
         )
         return replace(state, certificate=None)
     lifecycle = state.lifecycle + 1
@@ -114,7 +112,7 @@ def issue(
     provision_state.told(
         task.node,
         f'hand-over certificate of lifecycle {lifecycle}, deployment {which.deployment}, {kept.digest}, signed with the key '
-        f'{by.name}; kept {places}',
+        f'{by.name}; stored {places}',
     )
     return state
 
@@ -130,12 +128,12 @@ def of(node: Any, state: NodeState | None = None) -> Certificate:
     state = node_store.load(node) if state is None else state
     kept = state.certificate
     if kept is None:
-        raise CertificateInvalid('there is none: the node was not handed over by a deploy that verified it')
+        raise CertificateInvalid('the node has no certificate: it was not handed over by a deploy that verified it')
     if kept.superseded or kept.lifecycle < state.lifecycle:
-        raise CertificateInvalid(f'that of lifecycle {kept.lifecycle} is over: the node has come back since')
+        raise CertificateInvalid(f'the certificate of lifecycle {kept.lifecycle} has ended: the node has come back since')
     data = text(node, kept)
     if envelope.digest(data) != kept.digest:
-        raise CertificateInvalid('what is kept is not what was issued')
+        raise CertificateInvalid('the stored certificate is not the one that was issued')
     certificate = envelope.opened(data, trust())
     reasons = statement.holds(
         certificate, node=node.uuid, lifecycle=state.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
@@ -189,10 +187,11 @@ def text(node: Any, kept: KeptInventory) -> bytes:
             if not _outside(kept, folder):
                 raise
     raise StateError(
-        f'it lies only at {", ".join(kept.where)}, which is not in the folder of option [{GROUP}] certificate_folder',
+        f'the certificate is stored only at {", ".join(kept.where)}, outside of the folder of option [{GROUP}] '
+        'certificate_folder',
         hint=(
             f'copy it to {node.uuid}/{kept.lifecycle}-{kept.deployment}.json in that folder (containers of an object store are '
-            f'not read any more), or deploy the node again'
+            'not read any more), or deploy the node again'
         ),
     )
 
@@ -221,9 +220,9 @@ def _put_away(task: Any, state: NodeState, kept: KeptInventory) -> NodeState:
     node, folder = task.node, _folder()
     if not _mark(_reference(node, kept), folder if kept.where else None):
         return replace(state, certificate=replace(kept, superseded=True))
-    what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
+    what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is archived'
     left = _outside(kept, folder)
-    provision_state.told(node, f'{what}; what lies at {", ".join(left)} stays as it is' if left else what)
+    provision_state.told(node, f'{what}; its copy at {", ".join(left)} stays as it is' if left else what)
     return replace(state, certificate=replace(kept, superseded=True, away=True))
 
 
@@ -270,7 +269,7 @@ def _mark(which: Reference, folder: CertificateFolder | None) -> bool:
         if folder is not None:
             folder.put_away(which)
     except StateError as exc:
-        LOG.warning('Node %s: its certificate of lifecycle %s cannot be put away: %s', which.node.uuid, which.lifecycle, exc)
+        LOG.warning('Node %s: its certificate of lifecycle %s cannot be archived: %s', which.node.uuid, which.lifecycle, exc)
         return False
     return True
 
@@ -283,7 +282,7 @@ def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None
     try:
         found = envelope.opened(data, by.trust)
     except CertificateInvalid as exc:
-        raise StateError(f'{where}: the certificate that was read back is none: {exc}') from exc
+        raise StateError(f'{where}: what was read back is not a valid certificate: {exc}') from exc
     if found != certificate:
         raise StateError(f'{where}: another certificate was read back')
 
@@ -304,7 +303,7 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: KeptInvent
         certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
     )
     if reasons:
-        raise StateError(f'{where}: the certificate does not hold: {"; ".join(reasons)}')
+        raise StateError(f'{where}: the certificate is not valid: {"; ".join(reasons)}')
 
 
 def _packed(data: bytes, where: tuple[str, ...]) -> str | None:
@@ -318,6 +317,6 @@ def _packed(data: bytes, where: tuple[str, ...]) -> str | None:
     if where:
         return None
     raise StateError(
-        f'the certificate needs {len(made)} bytes with the node, {KEPT_BYTES} are allowed',
+        f'the certificate has {len(made)} bytes; at most {KEPT_BYTES} can be stored with the node',
         hint=f'set option [{GROUP}] certificate_folder, where it may be larger',
     )

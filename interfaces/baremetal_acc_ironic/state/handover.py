@@ -53,8 +53,8 @@ def over(
     there = {a.id: a.label for a in inventory.accelerators}
     left = sorted(f'{there[d]} ({d})' for d in state.anew if d in there)
     if left:
-        what = 'their locks stood open to somebody else, and the node was not cleaned since; the next cleaning writes them'
-        provision_state.told(task.node, f'handed over without having been written anew ({what}): {", ".join(left)}')
+        what = 'their locks were open to an earlier tenant, and the node was not cleaned since; the next cleaning writes them'
+        provision_state.told(task.node, f'handed over without having been written again ({what}): {", ".join(left)}')
     packed = node_store.packed_look(task.node, remembered(None, proven))
     return replace(state, handed=packed, exposed=frozenset(), shelf=state.shelf.had(inventory))
 
@@ -111,20 +111,20 @@ def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: st
     told = replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
     node_store.store(task.node, replace(told, shelf=state.shelf))
     if found:
-        LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
+        LOG.error('Node %s: came back; differences from how it was handed over: %d', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
     texts = list(map(troubles.sentence, found))
     more = f'; and {len(texts) - _TOLD} more' if len(texts) > _TOLD else ''
-    said = '; '.join(texts[:_TOLD]) + more if texts else 'nothing'
-    provision_state.told(task.node, f'{by}: what differs from how the node was handed over: {said}')
+    said = '; '.join(texts[:_TOLD]) + more if texts else 'none'
+    provision_state.told(task.node, f'{by}: differences from how the node was handed over: {said}')
     for text in texts:
         LOG.error('Node %s: differs from how it was handed over: %s', task.node.uuid, text)
     alarm.came_back(task, found, lifecycle=state.lifecycle, now=inventory.at)
     there = {a.id: a.label for a in inventory.accelerators}
     again = sorted(f'{there[d]} ({d})' for d in anew if d in there)
     if again:
-        why = 'its locks stood open, or it is not what was handed over'
-        provision_state.told(task.node, f'written anew whatever version they show ({why}): {", ".join(again)}')
+        why = 'their locks were open, or they are not as they were handed over'
+        provision_state.told(task.node, f'to be written again, whatever version they report ({why}): {", ".join(again)}')
     return new
 
 
@@ -143,7 +143,7 @@ def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> No
         if (one.kind, one.ref) not in known:
             LOG.error('Node %s: %s', task.node.uuid, one)
             METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
-            provision_state.told(task.node, f'{one}: they are written again before anybody gets the node')
+            provision_state.told(task.node, f'{one}; these cards are written again before the next hand-over')
 
 
 def meanwhile(task: Any, state: NodeState, inventory: Inventory, tools: Tools, *, ramdisk: bool = False) -> NodeState:
@@ -163,8 +163,8 @@ def meanwhile(task: Any, state: NodeState, inventory: Inventory, tools: Tools, *
     if left.started and not left.held_off and not answered_for and not left.accelerators <= state.exposed:
         cards = left.accelerators
         told = [
-            f'{", ".join(sorted(cards))} stood open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}) to a host that '
-            'was started meanwhile, and nobody can say what it has run since'
+            f'locks of {", ".join(sorted(cards))} are open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}), and the host '
+            'was started since: it is unknown what it has run'
         ]
     if not cards:
         return state
@@ -174,7 +174,7 @@ def meanwhile(task: Any, state: NodeState, inventory: Inventory, tools: Tools, *
     for one in told:
         LOG.error('Node %s: %s', task.node.uuid, one)
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
-        provision_state.told(task.node, f'{one}: they are written again before anybody gets the node')
+        provision_state.told(task.node, f'{one}; these cards are written again before the next hand-over')
     return new
 
 
@@ -189,7 +189,7 @@ def found_open(state: NodeState, flow: Flow, step: str, inventory: Inventory, ve
     off = interference.off_now(inventory, now)
     if state.opened is not None or not cards or not (off or flow is Flow.SERVICE):
         return state
-    mark = Opened(since=now, why=f'{step} has found them open', held_off=off, accelerators=cards, found=True)
+    mark = Opened(since=now, why=f'{step} found them open', held_off=off, accelerators=cards, found=True)
     return replace(state, opened=mark, exposed=state.exposed if off else state.exposed | cards)
 
 
@@ -207,9 +207,9 @@ def not_written(state: NodeState, job: Job, inventory: Inventory, now: datetime)
     for a in inventory.accelerators:
         if a.id in state.exposed and not quarantine_writes.written_anew(job, a.id, firmware=True, places=()):
             why = (
-                f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or to a host that ran "
-                'meanwhile, or it is not what was handed over; and no rule says what it has to run, so that it could not be '
-                'written anew (add a firmware rule and an image, and clean the node)'
+                f'{a.id} is quarantined: its locks were open to a tenant or to a host that ran, or it is not as it was handed '
+                'over; and no rule says what it has to run, so it could not be written again (add a firmware rule and an '
+                'image, and clean the node)'
             )
             found.append(Quarantine(device=a.id, since=now, why=why, firmware=True, refs=tuple(c.ref for c in a.firmware)))
     return tuple(found)
@@ -272,7 +272,7 @@ def proven(state: NodeState, now: datetime) -> NodeState:
 def unwritten(state: NodeState) -> list[str]:
     """Return why no verification passes: cards that were not written again since it became unknown what they run."""
     why = (
-        "its locks stood open while the node was somebody else's or to a host that ran meanwhile, or it is not what was handed "
-        'over; clean the node'
+        'its locks were open to a tenant or to a host that ran, or it is not as it was handed over (clean the node, which '
+        'writes it)'
     )
-    return [] if state.handed_over else [f'{d} was not written anew: {why}' for d in sorted(state.exposed)]
+    return [] if state.handed_over else [f'{d} was not written again: {why}' for d in sorted(state.exposed)]

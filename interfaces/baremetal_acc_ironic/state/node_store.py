@@ -90,7 +90,10 @@ def load(node: Any) -> NodeState:
     if not isinstance(stored, dict) or stored.get('format') != FORMAT:
         raise StaleJob(
             f'node {node.uuid}: {PLACE} has another format than {FORMAT}',
-            hint='finish the job with the version of baremetal-acc that began it, or remove the key and clean the node',
+            hint=(
+                'finish the job with the version of baremetal-acc that began it; or, if no tenant has the node, delete '
+                'it, enroll it again and clean it'
+            ),
         )
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
@@ -138,7 +141,11 @@ def _regions(node: Any, found: object) -> Regions | None:
     try:
         return None if found is None else regions.read(found)
     except StaleJob as exc:
-        LOG.warning('Node %s: no pool counts its regions until they are looked at again: %s', node.uuid, exc)
+        LOG.warning(
+            'Node %s: its record of regions cannot be read, so no pool counts them until its cards are read again: %s',
+            node.uuid,
+            exc,
+        )
         return None
 
 
@@ -149,7 +156,7 @@ def _custody(node: Any, packed: object) -> Custody:
     try:
         return decode(Custody, _unpack(node, packed))
     except StaleJob as exc:
-        LOG.warning('Node %s: the custody of its cards is lost: %s', node.uuid, exc)
+        LOG.warning('Node %s: the chains of custody of its cards cannot be read, and are lost: %s', node.uuid, exc)
         return NO_CUSTODY
 
 
@@ -160,7 +167,7 @@ def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
     try:
         return decode(tuple[Alarm, ...], stored)
     except StaleJob as exc:
-        LOG.warning('Node %s: its alarms are told again: %s', node.uuid, exc)
+        LOG.warning('Node %s: its stored alarms cannot be read, and are reported again: %s', node.uuid, exc)
         return ()
 
 
@@ -228,22 +235,32 @@ def store(node: Any, memory: NodeState) -> None:
         if known is not None:
             value['regions'] = known
         else:
-            LOG.warning('Node %s: it has more regions than can be remembered, so that no pool counts them', node.uuid)
+            LOG.warning('Node %s has more regions than can be stored, so no pool counts them', node.uuid)
     size = len(json.dumps(value))
     if size > LIMIT_BYTES and value.pop('seen', None) is not None:
-        LOG.warning('Node %s: what was last seen of its accelerators is dropped, for the job needs the room', node.uuid)
+        LOG.warning(
+            'Node %s: its last inventory is dropped, since the job needs the space; the next read reports no drift', node.uuid
+        )
         size = len(json.dumps(value))
     if size > LIMIT_BYTES and value.pop('regions', None) is not None:
-        LOG.warning('Node %s: no pool counts its regions until they are looked at again: the job needs the room', node.uuid)
+        LOG.warning(
+            'Node %s: its record of regions is dropped, since the job needs the space; no pool counts them until its cards '
+            'are read',
+            node.uuid,
+        )
         size = len(json.dumps(value))
     if size > LIMIT_BYTES and memory.certificate is not None and memory.certificate.where:
-        LOG.warning('Node %s: its certificate is kept elsewhere only, for the job needs the room', node.uuid)
+        LOG.warning(
+            'Node %s: its certificate is stored only at %s, since the job needs the space',
+            node.uuid,
+            ', '.join(memory.certificate.where),
+        )
         value['certificate'] = encode(replace(memory.certificate, packed=None))
         size = len(json.dumps(value))
     if size > LIMIT_BYTES:
         raise AccError(
-            f'node {node.uuid}: the job needs {size} bytes of {PLACE}, {LIMIT_BYTES} are allowed',
-            hint="give the step fewer devices (argument 'devices')",
+            f'node {node.uuid}: the job needs {size} bytes of {PLACE}, at most {LIMIT_BYTES} are allowed',
+            hint="work on fewer devices at a time, by a step with the argument 'devices', such as update_accelerator_firmware",
         )
     node.set_driver_internal_info(KEY, value)
     node.save()
@@ -266,7 +283,7 @@ def held(node: Any) -> None:
         raise exception.NodeNotFound(node=node.uuid)
     [(reservation, info)] = found
     if reservation != node.reservation or _ours(info) != _ours(node.driver_internal_info):
-        raise exception.NodeLocked(node=node.uuid, host=reservation or 'another conductor, meanwhile')
+        raise exception.NodeLocked(node=node.uuid, host=reservation or 'another conductor')
 
 
 def _ours(driver_internal_info: Any) -> Any:
@@ -337,7 +354,7 @@ def packed_look(node: Any, look: Inventory) -> str | None:
     if len(text) <= SEEN_BYTES:
         return text
     LOG.warning(
-        'Node %s: its accelerators need %s bytes to be remembered, %s are allowed: drift is not told of this node',
+        'Node %s: its inventory needs %s bytes, at most %s are stored: drift of this node is not reported',
         node.uuid,
         len(text),
         SEEN_BYTES,
@@ -352,7 +369,7 @@ def last_look(node: Any, memory: NodeState) -> Inventory | None:
     try:
         return decode(Inventory, _unpack(node, memory.seen))
     except StaleJob as exc:
-        LOG.warning('Node %s: what was last seen of its accelerators is lost, so no drift is told now: %s', node.uuid, exc)
+        LOG.warning('Node %s: its last inventory cannot be read, so no drift is reported now: %s', node.uuid, exc)
         return None
 
 
@@ -363,7 +380,7 @@ def handed_over(node: Any, memory: NodeState) -> Inventory | None:
     try:
         return decode(Inventory, _unpack(node, memory.handed))
     except StaleJob as exc:
-        LOG.warning('Node %s: how it was handed over cannot be read: %s', node.uuid, exc)
+        LOG.warning('Node %s: the record of its hand-over cannot be read: %s', node.uuid, exc)
         return None
 
 
@@ -383,7 +400,7 @@ def _unpack(node: Any, packed: object) -> object:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(str(packed), validate=True), _UNPACKED_BYTES)
         if not unpacker.eof:
-            raise ValueError('too long, or cut')
+            raise ValueError('too long, or truncated')
         return json.loads(data)
     except (ValueError, zlib.error) as exc:
         raise StaleJob(f'node {node.uuid}: {PLACE} cannot be read: {exc}') from exc

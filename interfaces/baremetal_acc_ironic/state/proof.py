@@ -44,6 +44,6 @@ def end(task: Any) -> None:
         state = node_store.load(task.node)
         node_store.store(task.node, replace(certificate.ended(task, state), proven=None))
     except exception.NodeNotFound:
-        LOG.info('A node was deleted')
+        LOG.info('Node %s was deleted', task.node.uuid)
     except AccError as exc:
         LOG.warning('Node %s: %s', task.node.uuid, exc)

@@ -85,7 +85,7 @@ def resume(task: Any, flow: Flow) -> None:
         _RESUMES[flow](task)
     except Exception:
         # Any error of the transport: the job itself has ended well.
-        LOG.exception('Node %s: the conductor could not be told that a step is done', node_uuid)
+        LOG.exception('Node %s: the conductor could not be notified that a step is done', node_uuid)
 
 
 def _postpone_validation(node: Any) -> None:
@@ -128,7 +128,7 @@ def sentence(name: str, step: str, reasons: Iterable[str], hint: str | None = No
     reasons = list(reasons)
     shown = reasons[:_ERROR_REASONS]
     if len(reasons) > len(shown):
-        shown.append(f'and {len(reasons) - len(shown)} more, see the node history')
+        shown.append(f'and {len(reasons) - len(shown)} more')
     text = f'node {name}: {step}: {"; ".join(shown)}'
     if len(text) > _ERROR_CHARACTERS:
         text = text[:_ERROR_CHARACTERS] + '...'

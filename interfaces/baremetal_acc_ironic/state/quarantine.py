@@ -34,8 +34,8 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
     if len(sentences) > _REASON_CHARACTERS:
         sentences = sentences[:_REASON_CHARACTERS] + '...'
     way = WAY_BACK.get(flow, WAY_BACK[Flow.CLEAN])
-    ends = 'cleaning takes the quarantine away once it has written the device anew and everything is at the baseline'
-    text = f'{sentences} (then {way}: {ends})'
+    ends = 'cleaning ends the quarantine once it has written the device again and everything is at the baseline'
+    text = f'{sentences} ({way}; {ends})'
     others = node.maintenance_reason if node.maintenance else None
     node.maintenance_reason = text if not others or others == text else f'{text}; before that: {others[:_REASON_CHARACTERS]}'
     node.maintenance = True

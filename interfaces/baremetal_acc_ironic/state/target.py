@@ -55,18 +55,19 @@ _BY_REDFISH = ('redfish', opts.REDFISH_ACC)
 
 PROPERTIES = {
     BMCS: (
-        'Further BMCs of the node, such as those of its DPUs: a dictionary of a name to {address, username, password, '
-        'verify_ca, system, parallel_updates}, for one that speaks IPMI to {address: ipmi://HOST[:PORT], username, password, '
+        'Further BMCs of the node, such as those of its DPUs: a dictionary from a name to {address, username, password, '
+        'verify_ca, system, parallel_updates}, for a BMC that speaks IPMI to {address: ipmi://HOST[:PORT], username, password, '
         f'cipher_suite, {_KEY}}}, or to {{node}}, the UUID of a child node of this one that has redfish_* or ipmi_* of its '
         'own. Optional.'
     ),
     EXPOSURE: (
-        "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Another one "
-        'than tenant counts when a system administrator has run reconcile_accelerators in manual cleaning or service. Optional.'
+        "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Any "
+        'other value than tenant takes effect only after a system administrator has run reconcile_accelerators in manual '
+        'cleaning or service. Optional.'
     ),
     PARALLEL: (
-        "How many updates the host's BMC takes at the same time, if it speaks Redfish and you know that it takes more than "
-        "one; of further BMCs 'parallel_updates' says it. One at a time if not set. Optional."
+        "Number of updates that the host's BMC accepts at the same time, if it speaks Redfish and you know that it accepts "
+        "more than one; for further BMCs set 'parallel_updates' in acc_bmcs. One at a time if not set. Optional."
     ),
 }
 
@@ -151,8 +152,8 @@ def _by_redfish(node: Any, name: BmcName) -> BmcAddress:
     if system is not None and '/' not in system:
         # We would find the System; Ironic's own requests to the BMC, such as for a boot device, would fail during a flow.
         raise exception.InvalidParameterValue(
-            f"driver_info['redfish_system_id'] of node {node.uuid} is {system!r:.60}: Ironic itself takes no Id of a "
-            'System; write its path, such as /redfish/v1/Systems/1'
+            f"driver_info['redfish_system_id'] of node {node.uuid} is {system!r:.60}: Ironic itself accepts no Id of a "
+            'System; give its path, such as /redfish/v1/Systems/1'
         )
     return _address(
         name,
@@ -173,7 +174,7 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
         if str(given.get(key, only)) != only:
             raise exception.InvalidParameterValue(f'{where}: {key} is {given[key]!r}; it must be {only!r}, or not set: {why}')
     if given.get(PARALLEL) is not None:
-        raise exception.InvalidParameterValue(f'{where}: {PARALLEL} is not for a BMC that speaks IPMI')
+        raise exception.InvalidParameterValue(f'{where}: {PARALLEL} is only for a BMC that speaks Redfish')
     # Before Ironic's own code parses them: its errors do not name the key, and it fails on a key that is no string.
     suite = _suite(f'{where}: ipmi_cipher_suite', given.get('ipmi_cipher_suite'))
     secret = _kg(f'{where}: ipmi_hex_kg_key', given.get('ipmi_hex_kg_key'))
@@ -198,7 +199,9 @@ def _further(task: Any) -> Iterator[BmcAddress]:
     node = task.node
     bmcs = node.driver_info.get(BMCS) or {}
     if not isinstance(bmcs, dict):
-        raise exception.InvalidParameterValue(f"driver_info['{BMCS}'] of node {node.uuid} is no dictionary of names to BMCs")
+        raise exception.InvalidParameterValue(
+            f"driver_info['{BMCS}'] of node {node.uuid} is not a dictionary from names to BMCs"
+        )
     for name, value in sorted(bmcs.items()):
         where = f"driver_info['{BMCS}'][{name!r}] of node {node.uuid}"
         if name == HOST or not name:
@@ -206,7 +209,7 @@ def _further(task: Any) -> Iterator[BmcAddress]:
                 f'{where}: choose another name; {HOST!r} is the BMC of redfish_address, or ipmi_address'
             )
         if not isinstance(value, dict):
-            raise exception.InvalidParameterValue(f'{where} is no dictionary')
+            raise exception.InvalidParameterValue(f'{where} is not a dictionary')
         yield _child(task, where, name, value['node']) if set(value) == {'node'} else _own(node, where, name, value)
 
 
@@ -218,7 +221,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
         )
     for key in _TEXTS:
         if value.get(key) is not None and not isinstance(value[key], str):
-            raise exception.InvalidParameterValue(f'{where}: {key} is no text')
+            raise exception.InvalidParameterValue(f'{where}: {key} is not a string')
     address = value.get('address')
     if not address:
         raise exception.MissingParameterValue(f'{where} has no address')
@@ -228,7 +231,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
     strange = sorted((_OF_REDFISH if by_ipmi else _OF_IPMI) & set(value))
     if strange:
         protocol = 'IPMI' if by_ipmi else 'Redfish'
-        raise exception.InvalidParameterValue(f'{where}: {", ".join(strange)}: not for a BMC that speaks {protocol}')
+        raise exception.InvalidParameterValue(f'{where}: {", ".join(strange)}: not supported for a BMC that speaks {protocol}')
     if by_ipmi:
         wrong = check_address(address)
         if wrong is not None:
@@ -255,10 +258,12 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
 
 def _child(task: Any, where: str, name: str, uuid: object) -> BmcAddress:
     if not uuidutils.is_uuid_like(uuid):
-        raise exception.InvalidParameterValue(f'{where}: node is no UUID')
+        raise exception.InvalidParameterValue(f'{where}: node is not a UUID')
     child = objects.Node.get_by_uuid(task.context, uuid)
     if child.parent_node != task.node.uuid:
-        raise exception.InvalidParameterValue(f'{where}: node {uuid} is no child of this node (its parent_node is another)')
+        raise exception.InvalidParameterValue(
+            f'{where}: node {uuid} is not a child of this node (its parent_node is another node, or not set)'
+        )
     return _host(child, BmcName(name))
 
 
@@ -272,11 +277,11 @@ def _login(where: str, keys: Mapping[str, str], given: Mapping[str, Any]) -> dic
         text = str(given.get(name) or '')
         if not text:
             raise exception.MissingParameterValue(
-                f'{where}: {keys[name]} is missing: IPMI without a named user and a password is not used'
+                f'{where}: {keys[name]} is missing: an IPMI session needs a named user and a password'
             )
         if len(text.encode()) > most or '\0' in text:
             raise exception.InvalidParameterValue(
-                f'{where}: {keys[name]} has more than {most} bytes, or a zero among them: IPMI takes no other'
+                f'{where}: {keys[name]} has more than {most} bytes, or contains a zero byte, which IPMI does not allow'
             )
         found[name] = text
     return found
@@ -290,13 +295,13 @@ def _suite(where: str, value: object) -> int:
     if number in SUITES:
         return number
     raise exception.InvalidParameterValue(
-        f'{where} is {value!r:.60}: too weak, or not known; it can be 17, or 3 for a BMC that has nothing better'
+        f'{where} is {value!r:.60}: too weak or unknown; use 17, or 3 for a BMC that supports nothing better'
     )
 
 
 def _kg(where: str, value: object) -> bytes | None:
     if value is not None and not isinstance(value, str):
-        raise exception.InvalidParameterValue(f'{where} is no text')
+        raise exception.InvalidParameterValue(f'{where} is not a string')
     try:
         return None if value is None else ipmi_key(value)
     except ValueError as exc:
@@ -311,7 +316,7 @@ def _verify_ca(where: str, value: object) -> bool | str:
             return bool(strutils.bool_from_string(value, strict=True))
         except ValueError:
             return value
-    raise exception.InvalidParameterValue(f'{where}: verify_ca is neither true or false nor a path')
+    raise exception.InvalidParameterValue(f'{where}: verify_ca must be true, false or a path')
 
 
 def _number(where: str, value: object) -> int | None:

@@ -58,8 +58,8 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
         if reached:
             raise UsageError(
                 argument='argument devices',
-                what=f'somebody else may have written {", ".join(sorted(reached))}, or a write of ours has failed',
-                hint='clean the node: that writes them; or name the other devices',
+                what=f'a tenant or a host may have written {", ".join(sorted(reached))}, or a write of ours has failed',
+                hint='clean the node, which writes them; or name other devices',
             )
         state = custody_reading.with_custody(state, inventory, target, tools, proof)
         kept = state.custody
@@ -68,7 +68,7 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
             kept = custody.begun(kept, accelerator.id, Origin.ACCEPTED, inventory.at, by=[who.by], until=until, reason=reason)
         node_store.store(task.node, replace(state, custody=kept))
         names = ', '.join(f'{a.label} ({a.id})' for a in chosen) or 'no card'
-        text = f'{step.name}: {who.by} answers for what these cards run until {moment(until)}: {names}: {reason}'
+        text = f'{step.name}: {who.by} vouches for what these cards run until {moment(until)}: {names}: {reason}'
         LOG.warning('Node %s: %s', task.node.uuid, text)
         provision_state.told(task.node, text, user=who.user)
 
@@ -84,5 +84,5 @@ def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
             raise UsageError(
                 argument='argument devices',
                 what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',
-                hint=f'run {definitions.LOCK.name}, or power the node off, first',
+                hint=f'first run {definitions.LOCK.name}, or power off the node',
             )

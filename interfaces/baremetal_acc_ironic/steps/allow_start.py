@@ -33,11 +33,11 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
         who = statement.made_by(task, state, flow, step)
         allowed = _allowed(arguments, who.by)
         if allowed is None:
-            text = f'{step.name}: what was allowed ends now, by {who.by}'
+            text = f'{step.name}: {who.by} ends the permission to start the host'
         else:
             text = (
-                f'{step.name}: the host may be started until {moment(allowed.until)}, by {who.by}, who '
-                f'{"answers" if allowed.vouched else "does not answer"} for what boots: {allowed.why}'
+                f'{step.name}: {who.by} allows the host to be started until {moment(allowed.until)}, and '
+                f'{"vouches" if allowed.vouched else "does not vouch"} for what boots: {allowed.why}'
             )
         node_store.store(task.node, replace(state, start_allowed=allowed))
         LOG.warning('Node %s: %s', task.node.uuid, text)

@@ -55,15 +55,19 @@ def prepare(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
     """
     instance = task.node.instance_uuid
     if not placement.is_wanted() or instance is None:
-        why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is off'
-        raise UsageError(argument='argument claimed', what=f'{why}, so nothing is claimed', hint='name the slots: functions')
+        why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is false'
+        raise UsageError(
+            argument='argument claimed', what=f'{why}, so nothing is claimed', hint="name the slots by the argument 'functions'"
+        )
     # What an earlier attempt has asked for does not count now.
     state = _without_overrides(state, state.attached)
     around = _around(task, state, inventory, instance)
     found, missing = _claimed(task, inventory, around)
     if missing:
         raise UsageError(
-            argument='the claims of the instance', what='; '.join(missing), hint='was the device exchanged? clean the node'
+            argument='the claims of the instance',
+            what='; '.join(missing),
+            hint='if the device was replaced, undeploy the node; its cleaning publishes what is there now',
         )
     if around.asked and all(one.slot is None for one in found):
         region_claims.assign((), around.asked, around.supply)
@@ -71,7 +75,7 @@ def prepare(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
         raise UsageError(
             argument='argument claimed',
             what='the instance has claimed no accelerator of this node',
-            hint='its flavor asks for the step by a trait, and for no resource class of an accelerator',
+            hint='its flavor requests this step by a trait, but no resource class of an accelerator: add one to the flavor',
         )
     attached = attachment.planned(instance, found, state.attached)
     made = drive.prepare(drivers(), attached.items, around)
@@ -195,7 +199,7 @@ def left(task: Any, state: NodeState, inventory: Inventory) -> NodeState:
     attached = attachment.going_back(before, ())
     open_ones = attachment.in_reverse(attached)
     goes = tuple(a for a in open_ones if a.doubtful or _goes(task, state, inventory, a))
-    kept = {a.provider: 'the rules keep what an instance leaves' for a in open_ones if a not in goes}
+    kept = {a.provider: 'the rules keep what an instance leaves (on_leave)' for a in open_ones if a not in goes}
     attached, gives = _way_back(task, state, inventory, attached, goes, kept)
     state = _withheld(replace(state, attached=attached), inventory)
     return _asking(task, state, inventory, gives, baseline_too=True, first=False)
@@ -249,7 +253,7 @@ def ended(
     spoilt = {a.accelerator for a in attachment.stuck(attached)}
     if spoilt:
         quarantine.maintain(task.node, [q for q in state.quarantined if q.device in spoilt], job.flow)
-    first, *rest = attached.reasons or ('it was interrupted',)
+    first, *rest = attached.reasons or ('the job was interrupted',)
     return state, tuple(dict.fromkeys((first, *attachment.told(attached), *rest, *reasons)))
 
 
@@ -272,7 +276,7 @@ def unsaid(state: NodeState, job: Job) -> tuple[str, ...]:
     if attached is None or attached.job != job.id or job.flow is not Flow.DEPLOY:
         return ()
     return tuple(
-        f'{a} was not rolled back: the job could not go on; cleaning does it, and it is not offered before'
+        f'{a} was not rolled back: the job could not continue; cleaning does that, and it is not published before'
         for a in reversed(attached.items)
         if a.state in (AttachState.PREPARING, AttachState.UNPREPARING)
     )
@@ -282,11 +286,11 @@ def _cleaned(task: Any, state: NodeState, attached: Attached, reasons: tuple[str
     """Return the node state after the whole path of a cleaning; without the attachment once all of it has ended well."""
     bad = attachment.stuck(attached)
     if reasons or bad:
-        said = tuple(f'{a} could not be brought back after instance {attached.instance}: {a.why}' for a in bad)
+        said = tuple(f'{a} could not be restored after instance {attached.instance}: {a.why}' for a in bad)
         return replace(state, attached=replace(attached, job=None)), tuple(dict.fromkeys((*said, *reasons)))
     done = [f'{a} holds {a.back}' if a.back else f'{a} stays as it is' for a in reversed(attached.items) if a.back or a.why]
     if done:
-        provision_state.told(task.node, f'what instance {attached.instance} had is brought back: {"; ".join(done[:_TOLD])}')
+        provision_state.told(task.node, f'accelerators of instance {attached.instance} are restored: {"; ".join(done[:_TOLD])}')
     return _without_overrides(replace(state, attached=None), attached), reasons
 
 
@@ -305,7 +309,7 @@ def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Att
     held = placement.claims(around.instance)
     all_of_it = region_claims.everything(held, task.node.uuid, inventory)
     if len(all_of_it) > attachment.MOST:
-        what = f'the instance has claimed {len(all_of_it)} accelerators and slots, {attachment.MOST} are allowed'
+        what = f'the instance has claimed {len(all_of_it)} accelerators and slots, at most {attachment.MOST} are allowed'
         raise UsageError(argument='the claims of the instance', what=what)
     found = drive.devices(drivers(), all_of_it, around)
     return found, tuple(region_claims.not_shown(held, task.node.uuid, all_of_it, around.supply))
@@ -403,7 +407,7 @@ def _withheld(state: NodeState, inventory: Inventory) -> NodeState:
         refs = tuple(sorted(s.item.ref for s in slots if s.item is not None and s.slot_id in ours))
         if any(q.device == device and (not refs or (not q.firmware and set(refs) <= set(q.anew))) for q in state.quarantined):
             continue
-        why = ' '.join(f'{device} is quarantined: {one} could not be brought back: {one.why}' for one in theirs)
+        why = ' '.join(f'{device} is quarantined: {one} could not be restored: {one.why}' for one in theirs)
         new.append(Quarantine(device=device, since=inventory.at, why=why, firmware=False, refs=refs, anew=refs))
     return replace(state, quarantined=joined(state.quarantined, new))
 

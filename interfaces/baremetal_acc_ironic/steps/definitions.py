@@ -32,7 +32,7 @@ _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _REASON = {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT}
 _END = {'type': 'string', 'minLength': 1, 'maxLength': 64}
 _END_INFO = (
-    'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at most '
+    'When it ends: an ISO 8601 date (it ends as that day begins in UTC), or a date and time with an offset; at most '
     f'{LONGEST.days} days ahead.'
 )
 _DEVICES = {'type': 'array', 'items': _NAME, 'minItems': 1, 'maxItems': 256, 'uniqueItems': True}
@@ -47,8 +47,8 @@ _FUNCTIONS = {
 _DEVICES_INFO = {
     'devices': {
         'description': (
-            'List of the accelerators that are meant, each by its id ("uuid:..."), UUID, serial or label ("H100 GPU_0"), '
-            'as the inventory shows them. All, if not given.'
+            'List of accelerators, each by its id ("uuid:..."), UUID, serial or label ("H100 GPU_0"), as the inventory shows '
+            'them. All if not given.'
         ),
         'required': False,
     }
@@ -56,8 +56,8 @@ _DEVICES_INFO = {
 _FUNCTIONS_INFO = {
     'functions': {
         'description': (
-            'Dictionary of a slot pattern to the name of a function of the catalogue, such as {"Slot0": "gzip"}. It comes '
-            'before what the baseline asks for, until the node is cleaned. The functions of the baseline, if not given.'
+            'Dictionary from a slot pattern to the name of a function of the catalogue, such as {"Slot0": "gzip"}. It '
+            'overrides the baseline until the node is cleaned. The functions of the baseline if not given.'
         ),
         'required': False,
     }
@@ -65,8 +65,8 @@ _FUNCTIONS_INFO = {
 _CLAIMED_INFO = {
     'claimed': {
         'description': (
-            'Whether the regions that the instance of the node has claimed get the functions that its flavor asks for by the '
-            'traits CUSTOM_ACC_CAN_<NAME>. In a deployment only, in place of devices and functions.'
+            'Whether the regions that the instance of the node has claimed get the functions that its flavor requests by the '
+            'traits CUSTOM_ACC_CAN_<NAME>. Only in a deployment, and without devices and functions.'
         ),
         'required': False,
     }
@@ -78,28 +78,31 @@ _WAIVER_INFO = {
     'paths': {
         'description': (
             f'List of the write paths that may stay open where no mechanism blocks them: {", ".join(WritePath)}. An empty '
-            'list takes back what was given.'
+            'list takes back earlier waivers.'
         ),
         'required': True,
     },
-    'reason': {'description': 'Why. Needed with paths.', 'required': False},
+    'reason': {'description': 'Reason for the waiver. Required unless paths is empty.', 'required': False},
     'expires': {
-        'description': f'{_END_INFO} Needed with paths.',
+        'description': f'{_END_INFO} Required unless paths is empty.',
         'required': False,
     },
 }
 
 
 _ALLOW_START_INFO = {
-    'reason': {'description': 'Why. Without reason and expires what was allowed ends.', 'required': False},
+    'reason': {
+        'description': 'Reason for the permission. A step without any argument ends an earlier permission.',
+        'required': False,
+    },
     'expires': {
         'description': _END_INFO,
         'required': False,
     },
     'vouched': {
         'description': (
-            'Whether you answer for all code that the host boots until then. If not, the next cleaning writes the firmware of '
-            'all accelerators again once the host was started.'
+            'Whether you vouch for all code that the host boots until then. If not, and if the host was started, the next '
+            'cleaning writes the firmware of all accelerators again.'
         ),
         'required': False,
     },
@@ -107,7 +110,7 @@ _ALLOW_START_INFO = {
 
 
 _ACCEPT_INFO = {
-    'reason': {'description': 'Why you answer for what the cards run.', 'required': True},
+    'reason': {'description': 'Why you vouch for what the cards run.', 'required': True},
     'until': {
         'description': _END_INFO,
         'required': True,
@@ -260,7 +263,7 @@ def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[Accel
         meant = {a.id for a in inventory.accelerators if name in (a.id, a.uuid, a.serial, a.label)}
         if len(meant) != 1:
             there = ', '.join(f'{a.label} ({a.id})' for a in inventory.accelerators) or 'none'
-            what = f'{name!r} means {"no device" if not meant else "several devices"} of this node'
+            what = f'{name!r} matches {"no device" if not meant else "several devices"} of this node'
             raise UsageError(argument='argument devices', what=what, hint=f'devices: {there}')
         found |= meant
     return frozenset(found)
@@ -293,7 +296,7 @@ def overrides(
     for slot in functions:
         if not any(_has_slot(a, slot) for a in named):
             there = ', '.join(f'{s.slot_id} of {a.label}' for a in named for s in a.slots) or 'none'
-            what = f'no device that is meant has a slot {slot!r}'
+            what = f'no chosen device has a slot {slot!r}'
             raise UsageError(argument='argument functions', what=what, hint=f'slots: {there}')
     return tuple(
         Override(device=a.id, functions=_first_of_each((*asked, *demands(baseline, a, node).functions)))
@@ -317,8 +320,10 @@ def refuse_beside_claimed(given: Mapping[str, Any], flow: Flow) -> None:
     """
     beside = sorted(set(given) - {'claimed'})
     if beside or flow is not Flow.DEPLOY:
-        what = f'stands beside {", ".join(beside)}' if beside else f'is for a deployment, and this is {flow}'
-        raise UsageError(argument='argument claimed', what=what, hint='take it out, or name the slots by functions')
+        what = (
+            f'cannot be combined with {", ".join(beside)}' if beside else f'is only for a deployment, and this flow is {flow}'
+        )
+        raise UsageError(argument='argument claimed', what=what, hint='leave it out, or name the slots by functions')
 
 
 def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:

@@ -26,7 +26,7 @@ def flow_of(task: Any) -> Flow:
     """
     flow = provision_state.FLOWS.get(task.node.provision_state)
     if flow is None:
-        raise UsageError(argument='provision state', what=f'{task.node.provision_state}: no flow has steps in it')
+        raise UsageError(argument='provision state', what=f'no flow runs steps in {task.node.provision_state}')
     return flow
 
 

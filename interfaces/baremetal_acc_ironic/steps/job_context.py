@@ -122,7 +122,7 @@ def seen(
         return show(task, state, with_tools, inventory, known, verdict, proof)
     except Exception:
         # A failure to store what was read does not fail what was done to the cards.
-        LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
+        LOG.exception('Node %s: the inventory of its accelerators could not be stored', task.node.uuid)
         return state
 
 
@@ -154,7 +154,11 @@ def show(
     fitting = room_for(wanted - strange, others)
     if fitting != wanted and fitting != state.traits:
         missing = ', '.join(sorted(wanted - fitting))
-        LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, missing)
+        LOG.warning(
+            'Node %s has no room for these traits, so flavors that require one cannot be deployed on it: %s',
+            task.node.uuid,
+            missing,
+        )
     traits = record.sync_traits(task, fitting, state.traits)
     return replace(state, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 

@@ -124,7 +124,7 @@ def plan_job(
     availability.close(task, state, made)
     state = replace(availability.begun(state, made), job=job, unplanned=False)
     node_store.store(task.node, state)
-    provision_state.told(task.node, f'{step.name} begins: {summary(job)}, asked for by {who.by}', user=who.user)
+    provision_state.told(task.node, f'{step.name} begins: {summary(job)}, requested by {who.by}', user=who.user)
     return state, job
 
 
@@ -171,12 +171,12 @@ def plan_late(task: Any, state: NodeState, job: Job, clock: TurnClock) -> tuple[
     host = host_hold.host_to_lock_out(task, state, job.flow)
     if host is not None and not handover.locked_out(task, tools, host):
         if wall_clock.now() > job.created + tools.patience.reset:
-            raise StaleJob('the host, on which code of somebody else may still run, cannot be powered off')
+            raise StaleJob("the host, on which a tenant's code may still run, cannot be powered off")
         return None
     inventory = execution.observe(target_of(task), tools, wall_clock.now(), tasks=True)
     tasks = under_way(inventory)
     if tasks and wall_clock.now() > job.deadline:
-        raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
+        raise StaleJob(f'the BMC is still busy with earlier tasks: {", ".join(tasks)}')
     if tasks:
         kept = custody_feed.with_foreign_writes(state.custody, inventory)
         if kept != state.custody:

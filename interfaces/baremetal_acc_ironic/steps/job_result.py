@@ -110,9 +110,7 @@ def _go_back(task: Any, state: NodeState, job: Job, step: Step, reasons: Iterabl
     node = task.node
     new = new_job(task, step, Plan(target=job.target, actions=()), state, job.flow)
     text = provision_state.sentence(node.name or node.uuid, step.name, reasons)
-    provision_state.told(
-        node, f'{text}; what it has prepared is brought back', user=rights.begun_by(task, state, job.flow).user
-    )
+    provision_state.told(node, f'{text}; what it has prepared is restored', user=rights.begun_by(task, state, job.flow).user)
     node_store.store(node, replace(attach.worked_on(state, new), job=new, unplanned=True))
 
 
@@ -169,7 +167,7 @@ def _results(job: Job) -> str:
     """Return what was done, as a text for the history: every write by name, the rest by number."""
     writes = [_result(i) for i in job.items if isinstance(i.action, Flash | Program)]
     engaged = sum(1 for i in job.items if isinstance(i.action, Engage) and i.state is ItemState.DONE)
-    return '; '.join([*writes, f'{engaged} locks engaged and read back'])
+    return '; '.join([*writes, f'{engaged} {"lock" if engaged == 1 else "locks"} engaged and read back'])
 
 
 def _result(item: Item) -> str:

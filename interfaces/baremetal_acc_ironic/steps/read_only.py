@@ -126,7 +126,7 @@ def verify(task: Any) -> None:
             raise
         if flow is Flow.DEPLOY:
             provision_state.told(
-                task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over'
+                task.node, 'accelerators are at the baseline, and every lock was read back: the node can be handed over'
             )
             state = replace(state.given_away(wall_clock.now()), job=None)
         elif flow is Flow.SERVICE:
@@ -167,7 +167,7 @@ def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
             node_store.store(task.node, replace(node_store.load(task.node), opened=left.opened, exposed=left.exposed))
         raise NotMet(
             reasons,
-            hint=f'{definitions.LOCK.name} closes locks, {definitions.RECONCILE.name} brings everything to the baseline',
+            hint=f'{definitions.LOCK.name} engages locks, {definitions.RECONCILE.name} brings everything to the baseline',
         )
     if flow is Flow.DEPLOY:
         if tools.placement is not None:

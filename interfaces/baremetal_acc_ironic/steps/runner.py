@@ -61,16 +61,14 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             refuse_interrupted(state)
         if state.writing and state.job is not None:
             provision_state.told(
-                task.node, f'{step.name} takes over from {state.job.step}, which was interrupted while it was writing'
+                task.node, f'{step.name} takes over from {step_name(state.job)}, which was interrupted while it was writing'
             )
         tools = tools_of(task, state)
         host = host_hold.host_to_lock_out(task, state, flow)
         if host is not None and not handover.locked_out(task, tools, host):
             nothing = Plan(target=target_of(task).name, actions=())
             node_store.store(task.node, replace(state, job=new_job(task, step, nothing, state, flow), unplanned=True))
-            provision_state.told(
-                task.node, f'{step.name} waits for the host to be off: code of somebody else may still run on it'
-            )
+            provision_state.told(task.node, f"{step.name} waits for the host to be off: a tenant's code may still run on it")
             async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
             return str(provision_state.WAITS[flow])
         inventory = execution.observe(target_of(task), tools, wall_clock.now(), tasks=step.writes_images)
@@ -82,7 +80,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             state = state.with_custody(custody_feed.with_foreign_writes(state.custody, inventory))
             state = replace(state, job=new_job(task, step, nothing, state, flow), unplanned=True)
             node_store.store(task.node, state)
-            provision_state.told(task.node, f'{step.name} waits for what the BMC is doing: {", ".join(under_way(inventory))}')
+            provision_state.told(task.node, f'{step.name} waits for tasks of the BMC: {", ".join(under_way(inventory))}')
         else:
             state, job = plan_job(task, state, step, arguments, flow, inventory)
             if not job.items and _turn(task, state, job, resume=False):
@@ -111,7 +109,7 @@ def turn(task: Any) -> None:
         node.touch_provisioning()
         _turn(task, state, job, resume=True)
     except exception.NodeNotFound:
-        LOG.info('A node was deleted while its accelerators were worked on')
+        LOG.info('Node %s was deleted while a job worked on its accelerators', node.uuid)
     except exception.NodeLocked:
         raise  # the conductor that holds the node now decides
     except StaleJob as exc:
@@ -120,8 +118,8 @@ def turn(task: Any) -> None:
     except AccError as exc:
         _stumbled(task, exc)
     except Exception as exc:
-        LOG.exception('Node %s: a job on accelerators met an unexpected error', node.uuid)
-        _abandon(task, f'unexpected {type(exc).__name__}: {exc}; the log of the conductor says more')
+        LOG.exception('Node %s: unexpected error in a job on its accelerators', node.uuid)
+        _abandon(task, f'unexpected {type(exc).__name__}: {exc}; see the log of the conductor')
 
 
 def _is_current(task: Any, job: Job, state: NodeState) -> bool:

@@ -24,8 +24,8 @@ def made_by(task: Any, state: NodeState, flow: Flow, step: Step) -> RequestConte
     if not rights.by_hand(task.node, flow) or not requester.is_operator(who.requester):
         raise UsageError(
             argument=step.name,
-            what=f'{who.by} may not give it',
-            hint='let an administrator with the scope of the system run it in manual cleaning',
+            what=f'{who.by} may not run it here',
+            hint='let an administrator with system scope run it in manual cleaning',
         )
     return who
 
@@ -44,10 +44,10 @@ def reason_and_end(
             raise UsageError(argument=f'argument {key}', what='is missing', hint=f'{step.name} needs reason and {end}{beside}')
     reason = str(arguments['reason']).strip()
     if not reason.isprintable():
-        raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
+        raise UsageError(argument='argument reason', what='contains characters that cannot be printed')
     until = read_end(arguments[end])
     if until is None:
-        what = f'{arguments[end]!r} is no date, and no date and time with its offset'
+        what = f'{arguments[end]!r} is neither a date nor a date and time with an offset'
         raise UsageError(argument=f'argument {end}', what=what, hint=END_HINT)
     flaw = end_flaw(until, now)
     if flaw is not None:

@@ -13,7 +13,7 @@ from baremetal_acc_ironic.state import certificate
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.steps import definitions
 from baremetal_acc_ironic.steps.definitions import Step
-from baremetal_acc_ironic.steps.flow_steps import verify_follows
+from baremetal_acc_ironic.steps.flow_steps import step_name, verify_follows
 
 
 def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
@@ -49,7 +49,7 @@ def refuse_interrupted(state: NodeState) -> None:
     """
     if state.job is not None and state.writing:
         raise StaleJob(
-            f'{state.job.step} ({state.job.flow}) was interrupted while it was writing',
+            f'{step_name(state.job)} ({state.job.flow}) was interrupted while it was writing',
             hint=f'run {definitions.LOCK.name} or {definitions.RECONCILE.name} first',
         )
 

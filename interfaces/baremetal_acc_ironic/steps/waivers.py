@@ -52,8 +52,8 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         if not rights.by_hand(task.node, flow):
             raise UsageError(
                 argument=definitions.WAIVE.name,
-                what='nobody has asked for it: an automated flow has it',
-                hint='let an administrator run it in manual cleaning or service, or waive by a rule of the baseline',
+                what='an automated flow cannot give a waiver',
+                hint='let an administrator run it in manual cleaning or service, or add a waiver to a rule of the baseline',
             )
         now = wall_clock.now()
         state = step_preparation.returned(task, node_store.load(task.node), flow, definitions.WAIVE)
@@ -66,16 +66,15 @@ def waive(task: Any, given: Mapping[str, Any]) -> None:
         if wanted is None:
             kept = tuple(g for g in left if devices and g.devices != devices)
             text = (
-                f'{definitions.WAIVE.name}: {len(state.waivers) - len(kept)} waivers are taken back, '
-                f'{len(kept)} are left, by {who.by}'
+                f'{definitions.WAIVE.name}: waivers taken back by {who.by}: {len(state.waivers) - len(kept)}, left: {len(kept)}'
             )
         else:
             kept = (Granted(waiver=wanted, since=now, devices=devices), *_besides(left, devices, wanted.paths))
-            which = f'{len(devices)} devices' if devices else 'all devices'
+            which = f'{len(devices)} {"device" if len(devices) == 1 else "devices"}' if devices else 'all devices'
             text = (
                 f'{definitions.WAIVE.name}: {", ".join(sorted(wanted.paths))} of {which} may stay '
                 'open where no mechanism blocks it, '
-                f'until {moment(wanted.expires)} and no longer than until the node comes back, by {who.by}: {wanted.reason}'
+                f'until {moment(wanted.expires)} or until the node comes back, by {who.by}: {wanted.reason}'
             )
         if len(kept) > MOST:
             hint = f'take back those that are not needed: {definitions.WAIVE.name} with paths = []'
@@ -93,12 +92,14 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
     """
     name = definitions.WAIVE.name
     if 'paths' not in arguments:
-        raise UsageError(argument='argument paths', what='is missing', hint=f'{name} needs paths; [] takes back what was given')
+        raise UsageError(
+            argument='argument paths', what='is missing', hint=f'{name} needs paths; an empty list takes back earlier waivers'
+        )
     paths = frozenset(WritePath(path) for path in arguments['paths'])
     if not paths:
         for key in _ARGUMENTS:
             if key in arguments:
-                raise UsageError(argument=f'argument {key}', what='is for what is waived, and paths is empty')
+                raise UsageError(argument=f'argument {key}', what='is only allowed if paths is not empty')
         return None
     reason, expires = statement.reason_and_end(arguments, definitions.WAIVE, now, end='expires', beside=' with paths')
     return Waiver(role=role, reason=reason, expires=expires, paths=paths)
