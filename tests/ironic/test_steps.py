@@ -91,6 +91,10 @@ class TestDiscovery(IronicCase):
         assert ('middleware', 'disallow_deploy_steps') == (one, two)
         assert '[api] middleware does not name baremetal-acc-policy' in first
         assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in second
+        self.config(group='api', middleware=['baremetal-acc-policy'], disallow_deploy_steps=[])
+        for name in NAMES:
+            self.config(group='api', disallow_service_steps=[f'firmware.{name}'])
+            assert ['disallow_service_steps'] == [found for found, _ in policy.shortcomings()], name
 
     def test_a_conductor_does_not_start_with_a_shortcoming_that_nobody_has_accepted_by_name(self) -> None:
         """The error names the option and what to do; one that is accepted is told at every start."""

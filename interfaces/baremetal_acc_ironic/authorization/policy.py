@@ -69,7 +69,7 @@ _NODE_RULES: tuple[tuple[str, str, str, list[Any]], ...] = (
     ),
 )
 
-_RULES = (
+_OUR_STEPS = (
     ('firmware.reconcile_accelerators', _WRITE, 'Bring firmware, functions, locks and placement of a node to the baseline.'),
     ('firmware.inventory_accelerators', _READ, 'Read the inventory of the accelerators of a node.'),
     ('firmware.verify_accelerators', _READ, 'Compare the accelerators of a node with the baseline.'),
@@ -98,6 +98,10 @@ _RULES = (
         _WRITE,
         'Accept, until a given time, the firmware that accelerators of an unused node run, without a proven write.',
     ),
+)
+
+_RULES = (
+    *_OUR_STEPS,
     ('firmware.update', _WRITE, "Update firmware by Ironic's own step. It bypasses the rules of the baseline."),
     (
         'management.update_firmware',
@@ -165,7 +169,7 @@ def shortcomings() -> Iterator[tuple[str, str]]:
             'the provision state of a node, such as a member of the project that owns it, may release locks. Add it to the '
             'configuration of the API, and to that of this conductor, which cannot read the other one',
         )
-    ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
+    ours = {step for step, _, _ in _OUR_STEPS}
     for flow, disallowed in theirs.disallowed_steps.items():
         banned = sorted(ours & disallowed)
         if banned:
