@@ -70,7 +70,9 @@ def _folder(wanted: Path | None) -> Path:
     except OSError as exc:
         raise UsageError(argument='--state', what=f'{wanted} cannot be used: {exc.strerror}') from exc
     if used:
-        raise UsageError(argument='--state', what=f'{wanted} is not empty', hint='the story begins with a new node')
+        raise UsageError(
+            argument='--state', what=f'{wanted} is not empty', hint='use an empty folder: the demo begins with a new node'
+        )
     return wanted.absolute()
 
 
@@ -97,7 +99,7 @@ def _run(state: Path, screen: Screen) -> int:
         story.tell()
         code = 0
     except KeyboardInterrupt:
-        screen.failure('\nInterrupted: everything is being stopped.')
+        screen.failure('\nInterrupted: stopping all services.')
         code = INTERRUPTED
     except ClaimFailed as exc:
         screen.failure(f'This fact does not hold: {exc.what}\n  expected: {exc.expected}\n  found:    {exc.found}')
@@ -113,11 +115,11 @@ def _run(state: Path, screen: Screen) -> int:
         services.stop()
     left = [pid for pid in pids if _runs(pid)]
     if left:
-        screen.failure(f'still running: {", ".join(map(str, left))}')
+        screen.failure(f'process groups that still run: {", ".join(map(str, left))}')
         return 1
-    screen.say('Everything is stopped; no process is left.')
+    screen.say('All services are stopped; no process is left.')
     if code == 0:
-        screen.say(f'{screen.facts} facts were checked, and every one holds.')
+        screen.say(f'{screen.facts} facts were checked, and all of them hold.')
     return code
 
 

@@ -48,7 +48,9 @@ class StateNotReached(Exception):
 
     def __init__(self, wanted: str, node: Mapping[str, Any]) -> None:
         self.node = node
-        super().__init__(f'{wanted} expected, {node["provision_state"]} found; last_error: {node["last_error"]}')
+        super().__init__(
+            f'node: expected provision state {wanted}, found {node["provision_state"]}; last_error: {node["last_error"]}'
+        )
 
 
 class Http:

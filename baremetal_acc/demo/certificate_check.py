@@ -35,14 +35,14 @@ def check_certificate(screen: Screen, node: Json, folder: Path) -> None:
     for sentence in document['does_not_prove']:
         screen.detail(sentence)
     screen.expect(
-        'the certificate holds for this node, this life and this deployment',
+        'the certificate is valid for this node, this lifecycle and this deployment',
         (0, []),
         (judged.returncode, document['reasons']),
     )
     certificate = json.loads(file.read_text())['certificate']
     file.write_bytes(file.read_bytes().replace(b'"unsupported"', b'"locked-verified"'))
     forged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
-    screen.expect('one that claims more is refused', 3, forged.returncode)
+    screen.expect('a forged certificate, which claims more, is refused', 3, forged.returncode)
     show_paths(screen, certificate['accelerators'])
     show_chain(screen, certificate['accelerators'], certificate['looked'])
 
@@ -52,24 +52,26 @@ def show_paths(screen: Screen, cards: Iterable[Json]) -> None:
     cards = list(cards)
     names = [path['path'] for path in cards[0]['paths']]
     rows = [(card['label'], *(path['state'] for path in card['paths'])) for card in cards]
-    screen.say('The certificate, path by path:')
+    screen.say('State of each write path in the certificate:')
     screen.table(('card', *names), rows)
     demanded = {(path['path'], path['state']) for card in cards for path in card['paths'] if path['demanded']}
     proven = {(HOST_DEVICE, 'locked-verified')}
-    screen.expect('the path that the baseline names is proven closed on every card', proven, demanded)
+    screen.expect(
+        f'the certificate proves that {HOST_DEVICE}, which the baseline names, is blocked on every card', proven, demanded
+    )
 
 
 def show_chain(screen: Screen, cards: Iterable[Json], looked: str) -> None:
     """Show one card's chain of custody in the certificate: from the write to the reading before the hand-over."""
     card = next(c for c in cards if c['label'].endswith(GPUS[0]))
     chain = card['custody']
-    screen.say(f'The chain of {card["label"]}, from the write of {", ".join(chain["by"])} to the hand-over:')
+    screen.say(f'Chain of custody of {card["label"]}, from the write of image {", ".join(chain["by"])} to the hand-over:')
     screen.table(
-        ('from', 'to', 'nobody else could write it because of', 'known by'),
+        ('from', 'to', 'protected by', 'evidence'),
         [(i['since'][:19], i['until'][:19], i['cover'], i['strength']) for i in chain['intervals']],
     )
     found = (chain['origin'], chain['by'], chain['broken'])
-    screen.expect('it begins with our own write, and is not broken', ('written', ['gpu-new'], None), found)
+    screen.expect('the chain begins with a write by the operator, and is not broken', ('written', ['gpu-new'], None), found)
     ends = [i['until'] for i in chain['intervals']]
-    screen.expect('it has no gap', [chain['begun'], *ends], [*(i['since'] for i in chain['intervals']), ends[-1]])
-    screen.expect('it reaches to the very reading that was handed over', looked, chain['reaches'])
+    screen.expect('the chain has no gap', [chain['begun'], *ends], [*(i['since'] for i in chain['intervals']), ends[-1]])
+    screen.expect('the chain ends with the inspection that the certificate is based on', looked, chain['reaches'])

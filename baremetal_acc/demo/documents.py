@@ -117,7 +117,7 @@ reset_timeout = 60
 job_timeout = 180
 bmc_timeout = 20
 [conductor]
-# Each look hashes the password of the BMC for 0.4 s of a processor, and the story has its own looks at power.
+# Each read takes 0.4 s of CPU time for the password of an emulated BMC, and the demo reads the power state itself.
 enable_health_monitoring = false
 sync_power_state_interval = 300
 """

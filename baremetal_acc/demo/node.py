@@ -63,7 +63,7 @@ class DemoNode:
             slots = ', '.join(f'{s["slot_id"]}: {_name(s["function"])}' for s in card['slots'])
             states = sorted({reading['state'] for reading in card['locks']})
             rows.append((card['kind'], card['model'] or '-', card['serial'] or '-', slots or '-', ', '.join(states), firmware))
-        self._screen.table(('kind', 'model', 'serial', 'slots', 'locks as read', 'firmware'), rows)
+        self._screen.table(('kind', 'model', 'serial', 'slots', 'locks', 'firmware'), rows)
 
     def _is_named(self, component: str) -> bool:
         return component in self.new_versions()
@@ -74,7 +74,7 @@ class DemoNode:
         told = [row for row in rows if row['event_type'] == 'accelerator'][self._told :]
         self._told += len(told)
         if told:
-            self._screen.say("Ironic, the node's history:")
+            self._screen.say('History of the node in Ironic:')
         for row in told:
             self._screen.detail(row['event'])
 
@@ -87,7 +87,7 @@ class DemoNode:
             if found['power_state'] == target:
                 return found
             time.sleep(0.25)
-        raise ClaimFailed('the host can be switched', target, found['power_state'])
+        raise ClaimFailed('Ironic reports the requested power state of the host', target, found['power_state'])
 
     def switch_power(self, asking: DemoIronic, target: str, power: str, *, tries: int = 40) -> None:
         """Change the power state of the host by Ironic, and wait until the machine itself has changed.
@@ -101,7 +101,7 @@ class DemoNode:
             if found == power and self._ironic.get(f'/v1/nodes/{self.uuid}?fields=reservation')['reservation'] is None:
                 return
             time.sleep(0.1)
-        raise ClaimFailed(f'{target} comes about', power, found)
+        raise ClaimFailed(f'{target} takes effect on the host', power, found)
 
     def cycle_power(self) -> None:
         """Power cycle the host by its power button, and wait until it is on."""
@@ -112,7 +112,7 @@ class DemoNode:
             if host['resets'] > before['resets'] and host['power'] == 'On':
                 return
             time.sleep(0.1)
-        raise ClaimFailed('the host comes up again', 'On', host['power'])
+        raise ClaimFailed('the host is on again after its power cycle', 'On', host['power'])
 
     def ways(self) -> list[Json]:
         """The host's in-band ways to its cards, as the machine truly has them."""

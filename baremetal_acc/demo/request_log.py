@@ -43,4 +43,4 @@ class RequestOrder:
         for position, entry in enumerate(self._entries):
             if fits(entry):
                 return position
-        raise ClaimFailed(what, 'a request that does it', 'none in the log of the BMCs')
+        raise ClaimFailed(what, 'a request for it in the log of the BMCs', 'no such request')

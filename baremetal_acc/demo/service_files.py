@@ -57,7 +57,7 @@ middleware = baremetal-acc-policy
 certificate_key = {state}/certificate.pem
 certificate_folder = {state}/certificates
 [conductor]
-# Fewer than 28 and the worker dies and is forked again for ever (ironic/conductor/base_manager.py).
+# With fewer than 28 the worker dies and is forked again, without end (ironic/conductor/base_manager.py).
 workers_pool_size = 40
 heartbeat_interval = 2
 check_provision_state_interval = 3

@@ -34,7 +34,7 @@ class ServiceFailed(AccError):
     def __init__(self, *, service: str, what: str, log: Path) -> None:
         self.service = service
         self.tail = _tail(log)
-        super().__init__(f'{service}: {what}', hint=f'the whole log is {log}')
+        super().__init__(f'{service}: {what}', hint=f'see the log {log}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +79,11 @@ def wait_for_answer(process: ServiceProcess, answers: Callable[[], bool], otherw
     for _ in _ticks(START_SECONDS):
         code = process.popen.poll()
         if code is not None:
-            raise ServiceFailed(service=process.name, what=f'ended at its start with exit code {code}', log=process.log)
+            raise ServiceFailed(service=process.name, what=f'ended during its start with exit code {code}', log=process.log)
         if answers():
             return
         if _worker_died(process):
-            raise ServiceFailed(service=process.name, what='its worker died at its start', log=process.log)
+            raise ServiceFailed(service=process.name, what='its worker process died during the start', log=process.log)
     raise ServiceFailed(service=process.name, what=f'{otherwise} after {START_SECONDS:.0f} s', log=process.log)
 
 
@@ -100,8 +100,8 @@ def wait_for_end(process: ServiceProcess) -> None:
         if code == 0:
             return
         if code is not None:
-            raise ServiceFailed(service=process.name, what=f'exit code {code}', log=process.log)
-    raise ServiceFailed(service=process.name, what=f'has not ended after {START_SECONDS:.0f} s', log=process.log)
+            raise ServiceFailed(service=process.name, what=f'ended with exit code {code}', log=process.log)
+    raise ServiceFailed(service=process.name, what=f'still runs after {START_SECONDS:.0f} s', log=process.log)
 
 
 def stop_process(process: ServiceProcess) -> None:
@@ -122,7 +122,7 @@ def _tail(log: Path, lines: int = 40) -> str:
             file.seek(max(0, log.stat().st_size - 16384))
             text = file.read().decode(errors='replace')
     except OSError as exc:
-        return f'(no log: {exc.strerror})'
+        return f'(the log cannot be read: {exc.strerror})'
     return '\n'.join(text.splitlines()[-lines:])
 
 

@@ -129,7 +129,7 @@ class Services:
         :raises RuntimeError: the services are not started.
         """
         if self._addresses is None:
-            raise RuntimeError('the services are not started')
+            raise RuntimeError('the services have not been started')
         return self._addresses
 
     def start(self) -> Addresses:
@@ -194,9 +194,12 @@ class Services:
     def _prepare_state(self) -> None:
         for path in self._ironic_conf_extra:
             if not path.is_file():
-                raise UsageError(argument='--ironic-conf-extra', what=f'{path} is no file')
+                raise UsageError(argument='--ironic-conf-extra', what=f'{path} is not a file')
         if any(character in str(self._state) for character in '$%?#\n'):
-            raise UsageError(argument='--state', what=f'{self._state} holds a character that has a meaning in a database URL')
+            raise UsageError(
+                argument='--state',
+                what=f'{self._state} contains a character that a database URL does not allow ($ % ? # or a newline)',
+            )
         try:
             self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in ('http', 'lock', 'placement', 'tmp'):
@@ -214,7 +217,7 @@ class Services:
             [sys.executable, '-m', 'baremetal_acc.emulator', product, *files, *self._emulator_arguments],
             log=self._state / 'emulator.log',
         )
-        wait_for_answer(process, ready.exists, f'{ready} is not written')
+        wait_for_answer(process, ready.exists, f'has not written {ready}')
         return str(ready)
 
     def _start_placement(self, url: str) -> None:
@@ -231,7 +234,7 @@ class Services:
             log=self._state / 'placement.log',
             env={'OS_PLACEMENT_CONFIG_DIR': str(self._state / 'placement')},
         )
-        wait_for_answer(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
+        wait_for_answer(process, lambda: bool(_get(url, '/')), 'has not answered GET /')
 
     def _start_schema(self, conf: Path, placement: str | None) -> ServiceProcess | None:
         """Write Ironic's configuration and begin to create its database, while other services start; None if it exists."""
@@ -252,7 +255,9 @@ class Services:
             self._processes.remove(schema)
         process = self._run('ironic', [_program('ironic'), *self._ironic_files(conf)], log=self._state / 'ironic.log')
         url = f'http://127.0.0.1:{self._ports["ironic"]}'
-        wait_for_answer(process, lambda: _has_driver(url, self._ironic_token), f'GET /v1/drivers does not list {HARDWARE_TYPE}')
+        wait_for_answer(
+            process, lambda: _has_driver(url, self._ironic_token), f'has no conductor for {HARDWARE_TYPE} in GET /v1/drivers'
+        )
         return url
 
     def _ironic_files(self, conf: Path) -> list[str]:
@@ -334,7 +339,7 @@ def _serve(services: Services) -> None:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog='python -m baremetal_acc.demo.services', description=(__doc__ or '').split('\n')[0])
-    parser.add_argument('--state', type=Path, required=True, metavar='DIR', help='where everything that they write goes')
+    parser.add_argument('--state', type=Path, required=True, metavar='DIR', help='folder for all files of the services')
     parser.add_argument('--placement', action='store_true', help='start placement')
     parser.add_argument('--ironic', action='store_true', help='start Ironic')
     parser.add_argument('--emulate', metavar='PRODUCT', help='start this emulated machine, such as acc-server')
@@ -344,15 +349,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         action='append',
         default=[],
         metavar='FILE',
-        help='a further configuration file',
+        help='further configuration file of Ironic; can be repeated',
     )
-    parser.add_argument('--env', action='append', default=[], metavar='K=V', help='a variable for the services')
-    parser.add_argument('--ironic-token', help='for waiting, if Ironic asks for a token (a test one: others can read it)')
+    parser.add_argument(
+        '--env', action='append', default=[], metavar='K=V', help='environment variable for the services; can be repeated'
+    )
+    parser.add_argument(
+        '--ironic-token', help='token to send while waiting for Ironic, if it requires one; other users can read it'
+    )
     arguments = parser.parse_args(argv)
     if not arguments.placement and not arguments.ironic and arguments.emulate is None:
-        parser.error('nothing to start: give --placement, --ironic, --emulate or several of them')
+        parser.error('nothing to start: give --placement, --ironic or --emulate')
     if bad := [pair for pair in arguments.env if '=' not in pair]:
-        parser.error(f'--env {bad[0]}: K=V is expected')
+        parser.error(f'--env {bad[0]}: expected K=V')
     return arguments
 
 

@@ -74,19 +74,22 @@ class Story:
 
     def _prepare(self) -> None:
         screen = self._screen
-        screen.section('The operator: what must hold, and which images there are')
+        screen.section('Prepare: the operator writes a catalogue of images and a baseline')
         models = {c['component']: c['model'] for c in self._machine.truth()['components'].values()}
         paths = documents.write_images(self._folder, documents.CATALOGUE, models)
         self._images = paths | documents.write_images(self._folder / 'tenant', documents.TENANTS, models)
         catalogue = documents.write_catalogue(self._folder, documents.CATALOGUE, paths)
         baseline = documents.write_baseline(self._folder)
-        screen.say(f'{catalogue}: {len(documents.CATALOGUE)} images with their digests; and {baseline}:')
+        screen.say(f'The catalogue {catalogue} lists {len(documents.CATALOGUE)} images with their digests.')
+        screen.say(f'The baseline {baseline} says what must hold:')
         for line in baseline.read_text().splitlines()[2:]:
             screen.detail(line)
 
     def _enrol(self) -> None:
         screen = self._screen
-        screen.section('Enrol: a machine with two GPUs, an FPGA with two slots, and a DPU that has a BMC of its own')
+        screen.section(
+            'Enrol: create a node with two GPUs, an FPGA with two slots, and a DPU with its own BMC (baremetal node create)'
+        )
         host, dpu = self._machine.bmcs['host'], self._machine.bmcs['dpu']
         node = self._ironic.ask(
             'POST',
@@ -120,36 +123,41 @@ class Story:
             },
         )
         self._node.uuid = node['uuid']
-        screen.say(f'Ironic: node {self._node.uuid}, driver redfish-acc; host {host.address}, DPU {dpu.address}, both HTTPS.')
+        screen.say(f'Ironic created node {self._node.uuid} with driver redfish-acc.')
+        screen.say(f'The BMC of the host is at {host.address}, the BMC of the DPU at {dpu.address}.')
         shown = json.dumps(self._ironic.get(f'/v1/nodes/{self._node.uuid}'))
-        screen.expect("Ironic's API shows the password of neither BMC", False, host.password in shown or dpu.password in shown)
+        screen.expect(
+            "Ironic's API does not show the password of either BMC", False, host.password in shown or dpu.password in shown
+        )
         self._placement.create_root(self._node.uuid, PLACEMENT_CLASS)
-        screen.say(f'Placement: the root provider of the node, as nova-compute makes it, with one {PLACEMENT_CLASS}.')
+        screen.say(
+            f'Placement has a root provider for the node, with one {PLACEMENT_CLASS}. The demo created it as nova-compute does.'
+        )
         self._ironic.provision(self._node.uuid, 'manage')
         found = self._ironic.wait(self._node.uuid, 'manageable')
-        screen.expect('the BMC answers, and the node is manageable', 'manageable', found['provision_state'])
+        screen.expect('Ironic can reach the BMC, and the node is manageable', 'manageable', found['provision_state'])
 
     # -- inspection ---------------------------------------------------------------------------------------------------
 
     def _inspect(self) -> None:
         screen = self._screen
-        screen.section('Inspect: which accelerators are there? (baremetal node inspect)')
+        screen.section('Inspect: Ironic reads the accelerators of the node from its BMCs (baremetal node inspect)')
         self._ironic.provision(self._node.uuid, 'inspect')
         self._ironic.wait(self._node.uuid, 'manageable')
         accelerators = self._node.accelerators()
         self._node.show_cards(accelerators)
         kinds = sorted(a['kind'] for a in accelerators)
-        screen.expect('Ironic knows every card', ['DPU', 'FPGA', 'GPU', 'GPU'], kinds)
+        screen.expect('the inventory in Ironic lists every card', ['DPU', 'FPGA', 'GPU', 'GPU'], kinds)
         self._node.expect_firmware(
-            'old firmware on every card', self._node.versions(documents.GPU_OLD, documents.FPGA_OLD, documents.DPU_OLD)
+            'every card runs old firmware', self._node.versions(documents.GPU_OLD, documents.FPGA_OLD, documents.DPU_OLD)
         )
         screen.expect('both slots of the FPGA are empty', {'Slot0': None, 'Slot1': None}, self._node.slots())
         screen.expect(
-            'host-device is open: every way of the host to every card', True, all(w['open'] for w in self._node.ways())
+            'write path host-device is open: the host can write to every card', True, all(w['open'] for w in self._node.ways())
         )
         node = self._ironic.get(f'/v1/nodes/{self._node.uuid}?fields=properties')
-        screen.say(f'Ironic, capabilities of the node: {node["properties"]["capabilities"]}')
-        screen.expect_words('the capabilities count them', ['accelerators:4'], node['properties']['capabilities'])
+        screen.say(f'Capabilities of the node in Ironic: {node["properties"]["capabilities"]}')
+        screen.expect_words('the capabilities count the four cards', ['accelerators:4'], node['properties']['capabilities'])
 
     # -- cleaning -----------------------------------------------------------------------------------------------------
 
@@ -163,29 +171,33 @@ class Story:
         self._node.show_history()
         self._node.show_cards(self._node.accelerators())
         uploads = [e for e in self._machine.log()[before:] if is_upload(e)]
-        screen.expect('every image went to its card exactly once: four of firmware, two of functions', 6, len(uploads))
-        screen.expect('and every one was accepted', {202}, {e['status'] for e in uploads})
-        screen.expect('several cards were flashed at the same time', True, watch.most >= 3)
+        screen.expect('each image was sent to its card exactly once: four firmware images and two functions', 6, len(uploads))
+        screen.expect('the BMCs accepted every image', {202}, {e['status'] for e in uploads})
+        screen.expect('at least three cards were flashed at the same time', True, watch.most >= 3)
         self._node.expect_firmware('every card runs the firmware of the baseline', self._node.new_versions())
         functions = {'Slot0': 'gzip 1.4', 'Slot1': 'aes 2.0'}
-        screen.expect('both slots hold their function', functions, self._node.slots())
-        self._node.expect_locked('host-device is closed: every way of the host to every card')
+        screen.expect('each slot holds the function that the baseline names', functions, self._node.slots())
+        self._node.expect_locked('write path host-device is blocked on every card')
         beside = {
             path for c in self._node.accelerators() for r in c['locks'] if r['state'] == 'unlocked' for path in r['blocks']
         }
-        screen.expect('what reads unlocked is of another path', False, HOST_DEVICE in beside)
-        screen.say(f'The baseline wants {HOST_DEVICE} blocked, and nothing else: {", ".join(sorted(beside))} stays open.')
+        screen.expect('every lock that is still unlocked belongs to another write path', False, HOST_DEVICE in beside)
+        screen.say(f'The baseline requires only {HOST_DEVICE} to be blocked. Still open: {", ".join(sorted(beside))}.')
         screen.say(
-            'A reading by itself is locked-reported. It counts as locked-verified only because our record says that we engaged '
-            'that lock, on that card, in this lifecycle of the node, before the reading and over another session.'
+            'A lock that a BMC reports as engaged is locked-reported. It is locked-verified only after baremetal-acc engaged '
+            'that lock on that card in this lifecycle of the node, and then read it back over another session.'
         )
-        screen.expect('Ironic says the same of the firmware', self._node.new_versions(), self._node.listed_versions())
+        screen.expect(
+            'the firmware list of the node in Ironic shows the same versions',
+            self._node.new_versions(),
+            self._node.listed_versions(),
+        )
 
     # -- placement ----------------------------------------------------------------------------------------------------
 
     def _published(self) -> None:
         screen = self._screen
-        screen.section('Publish: what can be scheduled (openstack resource provider list, allocation candidate list)')
+        screen.section('Publish: cards and functions are available in placement (openstack allocation candidate list)')
         tree = self._placement.tree(self._node.uuid)
         rows = [
             (
@@ -195,35 +207,37 @@ class Story:
             )
             for p in tree
         ]
-        screen.table(('provider', 'offers', 'traits'), rows)
+        screen.table(('provider', 'inventory', 'traits'), rows)
         offers = sorted(name for p in tree if p['depth'] for name in p['inventories'])
         wanted = ['CUSTOM_ACC_DPU', 'CUSTOM_ACC_FN_AES', FUNCTION_CLASS, 'PGPU', 'PGPU']
-        screen.expect('two GPUs, a DPU and two functions are offered', wanted, offers)
-        screen.expect("Nova's root provider was left alone", [PLACEMENT_CLASS], sorted(tree[0]['inventories']))
+        screen.expect('two GPUs, a DPU and two functions are available in placement', wanted, offers)
+        screen.expect(
+            'the root provider, which belongs to Nova, is unchanged', [PLACEMENT_CLASS], sorted(tree[0]['inventories'])
+        )
         query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
-        screen.say(f'Placement: GET /allocation_candidates?{query}')
+        screen.say(f'Placement answers GET /allocation_candidates?{query} with:')
         found = self._placement.candidates(query)['allocation_requests']
         screen.detail(json.dumps(found))
-        screen.expect('one candidate: this node with its slot that holds gzip', 1, len(found))
+        screen.expect('placement returns one candidate: this node with the slot that holds gzip', 1, len(found))
 
     # -- deploy -------------------------------------------------------------------------------------------------------
 
     def _deploy(self) -> None:
         screen = self._screen
         screen.section(
-            'Deploy: locks are engaged and read back once more, then the node is handed over (baremetal node deploy)'
+            'Deploy: Ironic engages the locks again, reads them back, and hands the node over (baremetal node deploy)'
         )
         self._claim()
         before = len(self._machine.log())
         self._deploy_now()
         self._node.show_history()
         writes = self._node.lock_writes(self._machine.log()[before:])
-        screen.say('The BMCs, in this deploy:')
+        screen.say('Requests to the BMCs that engaged locks in this deploy:')
         for entry in writes:
             screen.detail(request_line(entry))
         cards = {self._node.device_of(e) for e in writes}
-        screen.expect('the locks of every card were engaged in this very deploy', {*GPUS, FPGA, DPU}, cards)
-        self._node.expect_locked('host-device is closed, in the machine itself')
+        screen.expect('this deploy engaged the locks of every card', {*GPUS, FPGA, DPU}, cards)
+        self._node.expect_locked('write path host-device is blocked in the emulated machine itself')
         node = self._node.set_power('power on', 'On')
         screen.expect(
             'the node is active and powered on', ('active', 'power on'), (node['provision_state'], node['power_state'])
@@ -244,7 +258,7 @@ class Story:
         self._placement.ask('PUT', f'/allocations/{self._instance}', claim)
         patch = [{'op': 'add', 'path': '/instance_uuid', 'value': self._instance}]
         self._ironic.ask('PATCH', f'/v1/nodes/{self._node.uuid}', patch)
-        self._screen.say(f'Placement: instance {self._instance} has claimed the node and the function, as Nova does it.')
+        self._screen.say(f'The demo claims the node and the function in placement for instance {self._instance}, as Nova does.')
 
     def _deploy_now(self) -> None:
         self._ironic.provision(self._node.uuid, 'active')
@@ -254,31 +268,31 @@ class Story:
 
     def _tenant(self) -> None:
         screen = self._screen
-        screen.section('The tenant: root on the host, writes firmware and functions in band')
+        screen.section('Tenant: root on the host tries to write firmware and a function in band')
         before = self._node.held()
         seen = self._machine.devices()
-        screen.expect('the host runs, and root sees all cards', {*GPUS, FPGA, DPU}, set(seen))
+        screen.expect('the host is on, and root sees every card', {*GPUS, FPGA, DPU}, set(seen))
         answers = [
-            ('GPU_0, firmware', self._machine.write_firmware('GPU_0', self._tenants('gpu'), path='pcie')),
-            ('FPGA1, firmware', self._machine.write_firmware(FPGA, self._tenants('fpga'), path='pcie')),
-            ('FPGA1, Slot0', self._machine.program(FPGA, 0, self._tenants('function'))),
-            ('DPU, firmware over PCIe', self._machine.write_firmware(DPU, self._tenants('dpu'), path='pcie')),
-            ('DPU, firmware over rshim', self._machine.write_firmware(DPU, self._tenants('dpu'), path='rshim')),
+            ('GPU_0 firmware', self._machine.write_firmware('GPU_0', self._tenants('gpu'), path='pcie')),
+            ('FPGA1 firmware', self._machine.write_firmware(FPGA, self._tenants('fpga'), path='pcie')),
+            ('FPGA1 Slot0', self._machine.program(FPGA, 0, self._tenants('function'))),
+            ('DPU firmware over PCIe', self._machine.write_firmware(DPU, self._tenants('dpu'), path='pcie')),
+            ('DPU firmware over rshim', self._machine.write_firmware(DPU, self._tenants('dpu'), path='rshim')),
         ]
         screen.table(
-            ('written to', 'the machine answers'), [(name, answer.get('reason', 'written')) for name, answer in answers]
+            ('root writes', 'answer of the machine'), [(name, answer.get('reason', 'written')) for name, answer in answers]
         )
         for name, answer in answers:
-            screen.expect(f'{name}: refused by a lock', (False, 'locked'), (answer['written'], answer.get('code')))
-        screen.expect('and every card holds what it held', before, self._node.held())
+            screen.expect(f'a lock refused the write to {name}', (False, 'locked'), (answer['written'], answer.get('code')))
+        screen.expect('the content of every card is unchanged', before, self._node.held())
 
     # -- service ------------------------------------------------------------------------------------------------------
 
     def _service(self) -> None:
         screen = self._screen
-        screen.section('Service: the operator updates one card under a tenant (baremetal node service)')
+        screen.section('Service: the operator updates one card of a deployed node (baremetal node service)')
         documents.write_baseline(self._folder, fpga=documents.FPGA_NEXT)
-        screen.say(f'The baseline now asks for {documents.FPGA_NEXT} on the FPGA. The step names the card:')
+        screen.say(f'The baseline now requires version {documents.FPGA_NEXT} on the FPGA. The service step names the card:')
         card = next(a for a in self._node.accelerators() if a['kind'] == 'FPGA')
         steps = [{'interface': 'firmware', 'step': 'update_accelerator_firmware', 'args': {'devices': [card['id']]}}]
         screen.detail(json.dumps(steps))
@@ -288,7 +302,7 @@ class Story:
         self._ironic.wait(self._node.uuid, 'active', seconds=180, meanwhile=watch.look)
         self._node.show_history()
         entries = [e for e in self._machine.log()[before:] if e['bmc'] != 'door']
-        screen.say('The BMCs, in the order of time:')
+        screen.say('Requests to the BMCs, in order of time:')
         for entry in entries:
             screen.detail(request_line(entry))
         order = RequestOrder(entries)
@@ -303,19 +317,21 @@ class Story:
         on = order.first('the host is powered on', lambda e: e['path'] == host and body_value(e) in ('On', 'ForceOn'))
         wanted = ['host off', 'release', 'flash', 'engage', 'host on']
         found = sorted(zip((off, opened, image, closed, on), wanted, strict=True))
-        screen.expect('host off, release, flash, engage, host on: in this order', wanted, [name for _, name in found])
-        screen.expect('no lock was ever open while the host was on', [], watch.open_while_on)
-        screen.expect('one image, to one card', 1, sum(1 for e in entries if is_upload(e)))
+        screen.expect(
+            'the order was: host off, release the lock, flash, engage the lock, host on', wanted, [name for _, name in found]
+        )
+        screen.expect('no write path was open while the host was on', [], watch.open_while_on)
+        screen.expect('one image was sent, to one card', 1, sum(1 for e in entries if is_upload(e)))
         self._node.expect_firmware('the card runs the new firmware', self._node.new_versions(fpga=documents.FPGA_NEXT))
-        self._node.expect_locked('host-device is closed again')
+        self._node.expect_locked('write path host-device is blocked again')
         power = self._machine.truth()['systems']['host']['power']
-        screen.expect("the host is on again, and the tenant's node active", 'On', power)
+        screen.expect('the host is on again, and the node is active', 'On', power)
 
     # -- undeploy -----------------------------------------------------------------------------------------------------
 
     def _undeploy(self) -> None:
         screen = self._screen
-        screen.section('Undeploy: cleaning verifies what the tenant left (baremetal node undeploy)')
+        screen.section('Undeploy: cleaning verifies the cards as the tenant left them (baremetal node undeploy)')
         before = len(self._machine.log())
         watch = FlashWatch(screen, self._machine)
         self._ironic.provision(self._node.uuid, 'deleted')
@@ -324,38 +340,46 @@ class Story:
         self._node.show_history()
         self._node.show_cards(self._node.accelerators())
         uploads = sum(1 for e in self._machine.log()[before:] if is_upload(e))
-        screen.expect('the tenant left nothing behind: no card had to be written again', 0, uploads)
-        self._node.expect_firmware('firmware as the baseline asks', self._node.new_versions(fpga=documents.FPGA_NEXT))
-        self._node.expect_locked('locks engaged and read back for whoever comes next')
+        screen.expect('the tenant changed no card: cleaning wrote no image', 0, uploads)
+        self._node.expect_firmware(
+            'every card runs the firmware of the baseline', self._node.new_versions(fpga=documents.FPGA_NEXT)
+        )
+        self._node.expect_locked('write path host-device is blocked for the next tenant')
         query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
         found = self._placement.candidates(query)['allocation_requests']
-        screen.expect('placement offers the node and its function again', 1, len(found))
+        screen.expect('the node and its function are available in placement again', 1, len(found))
 
-    # -- a card that lies ---------------------------------------------------------------------------------------------
+    # -- a false report ----------------------------------------------------------------------------------------------
 
     def _refused(self) -> None:
         screen = self._screen
-        screen.section('A BMC that answers 200 to the lock, and leaves it open')
+        screen.section('Refused deploy: a BMC accepts the request to lock, but leaves the lock open')
         self._machine.fault('lock-lost-on-reset', device=LIAR)
         self._node.cycle_power()
         self._machine.clear_faults()
         self._machine.fault('lock-ignored', device=LIAR)
         is_open = {way['device'] for way in self._node.ways() if way['open']}
-        screen.expect(f'{LIAR} lost its locks in a power cycle, the other cards did not', {LIAR}, is_open)
+        screen.expect(f'a power cycle opened the locks of {LIAR}, and of no other card', {LIAR}, is_open)
         ours = self._node.running(LIAR)
         answer = self._machine.write_firmware(LIAR, self._images['tenant-twin'].read_bytes(), path='pcie')
         theirs = self._node.running(LIAR)
-        screen.expect('whoever runs on the host writes other bytes into it', True, answer['written'])
-        screen.expect('under the very version of the baseline', documents.GPU_NEW, theirs['version'])
-        screen.expect('which no reading of a version tells', False, ours['digest'] == theirs['digest'])
+        screen.expect(f'code on the host wrote other firmware to {LIAR}', True, answer['written'])
+        screen.expect('the other firmware has the version that the baseline names', documents.GPU_NEW, theirs['version'])
+        screen.expect("its digest differs from that of the operator's image", False, ours['digest'] == theirs['digest'])
         before = len(self._machine.log())
         self._claim()
         state = self._fail_to_deploy()
         asked = [e for e in self._node.lock_writes(self._machine.log()[before:]) if self._node.device_of(e) == LIAR]
-        screen.expect('its BMC had answered that the lock is set', True, bool(asked) and all(e['status'] < 300 for e in asked))
+        screen.expect(
+            f'the BMC reported success for each lock of {LIAR}', True, bool(asked) and all(e['status'] < 300 for e in asked)
+        )
         screen.expect_words('last_error names the card', [LIAR], state['last_error'])
-        screen.expect_words('and the write path', ['host-device'], state['last_error'])
-        screen.expect_words('and why', ['locked-verified', 'unlocked'], state['last_error'])
+        screen.expect_words('last_error names the write path', ['host-device'], state['last_error'])
+        screen.expect_words(
+            'last_error names the expected and the found state of the lock',
+            ['locked-verified', 'unlocked'],
+            state['last_error'],
+        )
         self._machine.clear_faults()
 
     def _fail_to_deploy(self) -> Json:
@@ -367,7 +391,7 @@ class Story:
         except StateNotReached as exc:
             state = dict(exc.node)
         screen.expect('the deploy fails', 'deploy failed', state['provision_state'])
-        screen.say("Ironic, the node's last_error:")
+        screen.say('last_error of the node in Ironic:')
         screen.detail(state['last_error'])
         return state
 
@@ -375,7 +399,7 @@ class Story:
 
     def _not_started(self) -> None:
         screen = self._screen
-        screen.section(f'The lessee, whose deploy was refused, asks for the power (as an admin of project {TENANT})')
+        screen.section(f'Lessee: an admin of project {TENANT} tries to power on the host after the failed deploy')
         self._ironic.ask('PATCH', f'/v1/nodes/{self._node.uuid}', [{'op': 'add', 'path': '/lessee', 'value': TENANT}])
         lessee = self._ironic.of(TENANT)
         self._node.switch_power(lessee, 'power off', 'Off')
@@ -385,26 +409,28 @@ class Story:
             status, said = 202, ''
         except ServiceRefused as exc:
             status, said = exc.status, exc.said
-        screen.expect('Ironic refuses to power the host on', 409, status)
+        screen.expect('Ironic refuses to power on the host (409)', 409, status)
         screen.detail(said)
-        screen.expect_words(
-            'it says why, and what to do', ['power on is refused', 'no verification has proven', 'undeploy'], said
-        )
+        screen.expect_words('the error says why, and what to do', ['power on', 'locks', 'verif', 'undeploy'], said)
         host = self._machine.truth()['systems']['host']
-        screen.expect('and nothing has started it', ('Off', before), (host['power'], host['resets']))
+        screen.expect('the host stays off', ('Off', before), (host['power'], host['resets']))
 
     # -- a broken chain ------------------------------------------------------------------------------------------------
 
     def _written_again(self) -> None:
         screen = self._screen
-        screen.section('A broken chain: right versions, closed locks, and no hand-over before the card is written again')
-        screen.say('The BMC takes the lock now, and the operator deploys again.')
-        state = self._fail_to_deploy()
-        self._node.expect_locked('host-device is closed: every way of the host to every card')
-        self._node.expect_firmware(
-            'every card shows the version that it has to', self._node.new_versions(fpga=documents.FPGA_NEXT)
+        screen.section(
+            'Broken chain of custody: locks and versions are right, but the deploy fails until cleaning writes the card again'
         )
-        screen.expect_words('last_error names card, chain and cause', [LIAR, 'custody', 'was found open'], state['last_error'])
+        screen.say('The BMC engages locks again, and the operator deploys the node once more.')
+        state = self._fail_to_deploy()
+        self._node.expect_locked('write path host-device is blocked on every card')
+        self._node.expect_firmware(
+            'every card has the version that the baseline names', self._node.new_versions(fpga=documents.FPGA_NEXT)
+        )
+        screen.expect_words(
+            'last_error names the card, its chain of custody and the cause', [LIAR, 'custody', 'open'], state['last_error']
+        )
         before = len(self._machine.log())
         watch = FlashWatch(screen, self._machine)
         self._ironic.provision(self._node.uuid, 'deleted')
@@ -416,11 +442,13 @@ class Story:
             screen.detail(request_line(entry))
         targets = [target for entry in uploads for target in entry['body']['Targets']]
         screen.expect(
-            'cleaning has written this card, and no other one', [self._node.uri(self._node.main_firmware(LIAR))], targets
+            f'cleaning wrote firmware to {LIAR}, and to no other card',
+            [self._node.uri(self._node.main_firmware(LIAR))],
+            targets,
         )
         found = self._node.running(LIAR)
-        screen.expect('at the version that it had', documents.GPU_NEW, found['version'])
-        screen.expect("it runs the operator's bytes again", self._node.running(GPUS[0])['digest'], found['digest'])
+        screen.expect('the version is the same as before', documents.GPU_NEW, found['version'])
+        screen.expect(f"{LIAR} runs the operator's image again", self._node.running(GPUS[0])['digest'], found['digest'])
 
     def _tenants(self, what: str) -> bytes:
         return self._images[f'tenant-{what}'].read_bytes()

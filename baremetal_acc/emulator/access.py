@@ -67,9 +67,9 @@ class AccessControl:
         :raises ValueError: the role is unknown, the name is empty or taken, or the password has a wrong length.
         """
         if user.role not in ROLES:
-            raise ValueError(f'unknown role {user.role!r}; one of {", ".join(ROLES)}')
+            raise ValueError(f'unknown role {user.role!r}; the roles are {", ".join(ROLES)}')
         if user.name in self.accounts or not user.name:
-            raise ValueError(f'there can be no second account {user.name!r}')
+            raise ValueError(f'the account name {user.name!r} is empty or already in use')
         check_password(user.password)
         account = EmulatedAccount(name=user.name, secret=user.password, role=user.role)
         self.accounts[user.name] = account
@@ -124,4 +124,4 @@ def check_password(password: str) -> None:
     :raises ValueError: the password is too short or too long.
     """
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
-        raise ValueError(f'a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters')
+        raise ValueError(f'a password must have {MIN_PASSWORD} to {MAX_PASSWORD} characters')

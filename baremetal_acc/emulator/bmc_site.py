@@ -163,7 +163,7 @@ class BmcSite:
             if request.path == update.PLAIN_PUSH:
                 outcome = await upload.receive_plain(http)
             elif http.content_type != 'multipart/form-data':
-                raise RedfishError(415, 'UnrecognizedRequestBody', text='An image is pushed as multipart/form-data.')
+                raise RedfishError(415, 'UnrecognizedRequestBody', text='Push the image as multipart/form-data.')
             else:
                 outcome = await upload.receive(http)
             return ServiceReply(status=outcome.status, body=outcome.body, headers=dict(outcome.headers), user=user)
@@ -356,7 +356,9 @@ class _Upload:
         if not keys:
             fits = update.fitting(view, image.kind, image.device, image.component) if isinstance(image, EmulatedImage) else ()
             if not fits:
-                raise RedfishError(400, 'PropertyValueFormatError', '(image)', 'UpdateFile', text='It fits nothing here.')
+                raise RedfishError(
+                    400, 'PropertyValueFormatError', '(image)', 'UpdateFile', text='The image fits no component of this BMC.'
+                )
             update.refuse_if_busy(view, fits)
             keys = fits
         task = update.begin(view, keys, parameters)

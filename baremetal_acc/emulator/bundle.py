@@ -35,12 +35,12 @@ class BundleObjection:
     action: str = ''
 
 
-FORCE = 'Send it again with ForceUpdate.'
+FORCE = 'Send the image again with ForceUpdate.'
 EQUAL = BundleObjection(result=WriteResult.SKIPPED, reason='equal', text='the image is identical', action=FORCE)
 LOWER = BundleObjection(
     result=WriteResult.FAILED,
     reason='lower',
-    text='The comparison stamp is lower than that of what the device runs',
+    text='The comparison stamp is lower than that of the running firmware',
     action=FORCE,
 )
 
@@ -92,7 +92,7 @@ def objection(write: ComponentWrite, active: Bank | None) -> BundleObjection | N
     if write.image is None:
         return BundleObjection(result=WriteResult.FAILED, reason='bad-image', text=write.defect, failure='verify')
     if write.image.version != write.version:
-        text = f'The image is of version {write.image.version}, and the package says {write.version}'
+        text = f'The image has version {write.image.version}, but the package says version {write.version}'
         return BundleObjection(result=WriteResult.FAILED, reason='other-version', text=text, failure='verify')
     if active is None or write.forced:
         return None

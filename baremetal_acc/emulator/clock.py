@@ -30,7 +30,7 @@ class EmulatedClock:
         :raises ValueError: ``seconds`` is negative.
         """
         if seconds < 0:
-            raise ValueError(f'the clock cannot go back by {seconds} s')
+            raise ValueError(f'seconds must not be negative, but is {seconds}: the clock only moves forward')
         self._offset += seconds
 
     def jump(self, seconds: float) -> None:

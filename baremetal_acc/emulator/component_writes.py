@@ -37,7 +37,7 @@ class ComponentWrites:
         """Return why a device refuses a component image before or after the transfer; None: it takes the image."""
         component = self._machine.components[write.key]
         if self._banks.copy_seconds(component.device):
-            text, action = 'The root of trust is busy', 'Wait until it has copied its image in the background.'
+            text, action = 'The root of trust is busy', 'Wait until the root of trust has copied its image in the background.'
             return BundleObjection(result=WriteResult.FAILED, reason='copying', text=text, failure='transfer', action=action)
         if (closed := self._banks.find_write_block(component)) is not None:
             return BundleObjection(result=WriteResult.FAILED, reason=closed.reason, text=str(closed), failure='transfer')
@@ -96,7 +96,7 @@ class ComponentWrites:
         failed = [one for one in task.writes if one.endpoint == write.endpoint and one.result is WriteResult.FAILED]
         if write.continues or not failed:
             return None
-        text = f'Its device gave up after {self._machine.components[failed[0].key].item}'
+        text = f'The device stopped the update after {self._machine.components[failed[0].key].item} had failed'
         return BundleObjection(result=WriteResult.FAILED, reason='given-up', text=text, failure='transfer')
 
     def _against_late(self, write: ComponentWrite) -> BundleObjection | None:

@@ -16,187 +16,196 @@ from typing import Any
 # name -> (parameter -> default, what happens)
 NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # locks
-    'lock-ignored': ({}, 'a write to a lock is answered as done, and nothing changes'),
-    'lock-reports-locked': ({}, 'a lock is shown as locked, and stands open'),
-    'lock-unread': ({}, 'a lock stands open, cannot be read, and is shown as locked beside a message that says so'),
-    'lock-never-in-force': ({}, 'what is written to a lock is taken, and no restart brings it into force'),
-    'licence-missing': ({}, 'a write to a lock is refused: its licence is missing'),
-    'lock-read-error': ({}, 'a root of trust does not answer: its lock is shown as closed, and nothing else of it'),
-    'lock-lost-on-reset': ({}, 'a reset of the machine opens the lock'),
+    'lock-ignored': ({}, 'the BMC reports success for a write to a lock, and changes nothing'),
+    'lock-reports-locked': ({}, 'a lock is open, and is shown as locked'),
+    'lock-unread': ({}, 'a lock is open and cannot be read: it is shown as locked, next to a message about the failed read'),
+    'lock-never-in-force': ({}, 'a write to a lock is accepted, and no restart brings it into force'),
+    'licence-missing': ({}, 'a write to a lock is refused, because its licence is missing'),
+    'lock-read-error': ({}, 'a root of trust does not answer: its lock is shown as locked, and nothing else of it is shown'),
+    'lock-lost-on-reset': ({}, 'a restart of its system opens the lock'),
     'lock-lost-on-bmc-reset': ({}, 'a restart of the BMC opens the lock'),
-    'lock-lost-on-update': ({}, 'an image that is written to the card opens the lock'),
+    'lock-lost-on-update': ({}, 'a write of an image to the card opens the lock'),
     # tasks and images
-    'task-vanishes': ({'at_percent': 50, 'completes': False}, 'the task is gone; with completes the write went on'),
+    'task-vanishes': ({'at_percent': 50, 'completes': False}, 'the task no longer exists; with completes, the write continues'),
     'task-fails': (
         {'at_percent': 50, 'message': 'The device refused the image.', 'completes': False},
-        'the task ends in Exception; with completes the image was written all the same',
+        'the task ends in Exception; with completes, the image is written nevertheless',
     ),
-    'task-stuck': ({'at_percent': 50, 'completes': False}, 'the task stays Running at that percentage'),
-    'task-completed-version-unchanged': ({}, 'the task says Completed, the device keeps what it had'),
+    'task-stuck': (
+        {'at_percent': 50, 'completes': False},
+        'the task stays Running at that percentage; with completes, the image is written nevertheless',
+    ),
+    'task-completed-version-unchanged': ({}, 'the task ends in Completed, and the device keeps its firmware'),
     'equal-version-skipped': (
         {},
-        'an image of the version that a component runs is not written, unless ForceUpdate is said; the task says Completed',
+        'an image of the version that a component runs is not written, unless ForceUpdate is true; the task ends in Completed',
     ),
     'task-completed-critical': (
         {'message': 'The device did not take the image.', 'status': 'Critical', 'completes': False},
-        'the task says Completed with this TaskStatus and a Critical message; with completes the image was written',
+        'the task ends in Completed with this TaskStatus and a Critical message; with completes, the image is written',
     ),
-    'task-not-cancelled': ({}, 'a task that runs cannot be deleted (405)'),
-    'task-id-reused': ({'at_percent': 50, 'completes': False}, 'the task is gone, and its id is that of another job'),
-    'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
+    'task-not-cancelled': ({}, 'a running task cannot be deleted (405)'),
+    'task-id-reused': (
+        {'at_percent': 50, 'completes': False},
+        'the task no longer exists, and another job has its id; with completes, the image is written',
+    ),
+    'monitor-empty': ({}, 'an update is accepted without a body, and its task monitor immediately answers 200 without a body'),
     'no-task': (
         {'service_says': True},
-        'an update is answered 200 without body or Location, and no task is shown; with service_says UpdateService says '
-        'Updating while an image is written',
+        'an update is answered 200 without body or Location, and no task is shown; with service_says, UpdateService has the '
+        'state Updating while an image is written',
     ),
     'task-monitor-only': (
         {'vanishes': False},
-        'an update has a monitor under UpdateService and no Task: 202 while it is written, then 204 without a body; with '
-        'vanishes 404',
+        'an update has a monitor under UpdateService, and no Task: 202 during the write, then 204 without a body, or 404 with '
+        'vanishes',
     ),
     'task-waits-for-restart': (
         {'state': 'Pending', 'says': True, 'message': 'Restart the host to install the image.'},
-        'a task stays Pending, Scheduled or New until the host has been restarted; then the image is written, and is in force; '
-        'without says no message tells of it',
+        'a task stays Pending, Scheduled or New until the host has restarted; then the image is written and is in force; '
+        'without says, no message gives the reason',
     ),
     'task-waits-for-start': (
         {'asked': True, 'new_task': False, 'checks': 0},
-        'an image is written once UpdateService.StartUpdate was asked for; until then its task is Pending. With asked no '
-        'other time is offered than OnStartUpdateRequest; with new_task the task ends once the image was checked, and '
-        'StartUpdate begins another one; for so many seconds as checks says it runs first',
+        'an image is written after a request of UpdateService.StartUpdate; until then its task is Pending. With asked, the '
+        'only apply time is OnStartUpdateRequest; with new_task, the task ends after the check of the image, and '
+        'StartUpdate begins another one; checks is the number of seconds that the task runs first',
     ),
     'location-elsewhere': (
         {'base': 'https://bmc.internal.example'},
-        'Location is absolute, with the address that the BMC believes to have',
+        'Location is an absolute URI, with an address that the BMC takes for its own',
     ),
     'item-late': (
         {'seconds': 60.0, 'missing': False},
-        'an item shows Version null for that long after an update; with missing the item is not there',
+        'an item shows Version null for that long after an update; with missing, the item does not exist',
     ),
     'background-copy': (
         {'seconds': 60.0},
-        'a root of trust copies the image for that long after an update, and a further update of its card is refused',
+        'after an update, a root of trust copies the image for that long, and refuses a further update of its card',
     ),
     'version-lies': (
         {'version': None, 'item_only': False},
-        'the item shows this version; without one, what was last sent to it; with item_only the card itself tells the truth',
+        'the item shows this version, or without one the version that was last sent; with item_only, the card shows the truth',
     ),
-    'activation-lost': ({}, 'a restart leaves a staged image staged'),
-    'activates-with-bmc': ({}, 'an image is staged, and comes in force with a restart of its BMC alone'),
+    'activation-lost': ({}, 'a restart does not activate a staged image'),
+    'activates-with-bmc': ({}, 'an image is staged, and only a restart of its BMC brings it into force'),
     'activation-refused': (
         {'leaves': None},
-        'the card drops a staged image in the restart, and keeps what it ran; with leaves it runs that version',
+        'the card drops a staged image in the restart, and keeps its firmware; with leaves, it runs that version',
     ),
     'image-damaged': ({'after_bytes': 4096}, 'one bit of an image changes on its way into the BMC'),
     'image-refused': (
         {'message': 'The image is signed with a key that was revoked.', 'version': None, 'below': None},
-        'the card finds an image wrong before it is written; with version only that one, with below only those of a lower '
-        'security version',
+        'the card refuses an image before it is written; with version, only an image of that version; with below, only images '
+        'of a lower security version',
     ),
     'component-fails': (
         {'stage': 'apply', 'message': 'The device could not write the image.'},
-        'one component of a package fails, and the others are written: its transfer, its verification (verify) or its apply',
+        'one component of a package fails in this stage (transfer, verify or apply), and the others are written',
     ),
     'package-refused': (
         {'message': 'The signature of the package is wrong.'},
-        'a package is found wrong once it has arrived: nothing of it is written',
+        'a package is refused after it has arrived, and nothing of it is written',
     ),
-    'target-refused': ({}, 'a target of an update is refused (400), as one that is not there'),
+    'target-refused': ({}, 'a target of an update is refused (400), as if it did not exist'),
     'task-messages': (
         {'form': 'none'},
-        'what a task says of the components of a package: none, results (what has become of each) or older (message ids of '
-        'earlier firmware)',
+        'the messages of a task about the components of a package: none, results (the result of each) or older (message '
+        'ids of earlier firmware)',
     ),
-    'update-503': ({'retry_after': 1}, 'requests to update are answered 503'),
-    'upload-cut': ({'after_bytes': 4096, 'restarts': False}, 'an upload is cut in the middle; with restarts the BMC restarts'),
-    'upload-stalls': ({'after_bytes': 4096}, 'the BMC takes no more of an upload, and the connection stays open'),
-    'memory-exhausted': ({'at_once': 1}, 'more updates than that at a time make the BMC restart'),
+    'update-503': ({'retry_after': 1}, 'update requests are answered 503'),
+    'upload-cut': (
+        {'after_bytes': 4096, 'restarts': False},
+        'the connection is cut during an upload; with restarts, the BMC restarts',
+    ),
+    'upload-stalls': ({'after_bytes': 4096}, 'the BMC stops reading an upload, and the connection stays open'),
+    'memory-exhausted': ({'at_once': 1}, 'the BMC restarts when more updates than that run at a time'),
     # the BMC
     'service-restarts': (
         {'at_percent': 50, 'completes': True},
-        'the Redfish service alone restarts in the middle of an update and forgets its tasks; the update goes on (without '
-        'completes: is lost), and a further one is taken beside it',
+        'only the Redfish service restarts in the middle of an update, and loses its tasks; the update continues (without '
+        'completes, it is lost), and a further update is accepted at the same time',
     ),
     'bmc-restart': (
         {'at_percent': 50, 'completes': False, 'seconds': None},
-        'the BMC restarts in the middle of an update, and is silent for that long',
+        'the BMC restarts in the middle of an update, and does not answer for that long',
     ),
-    'self-test-fails': ({'bits': 1}, 'what was activated over IPMI fails the self test of its controller'),
+    'self-test-fails': ({'bits': 1}, 'firmware that was activated over IPMI fails the self-test of its controller'),
     'bmc-restart-on-request': ({'seconds': None}, 'the BMC restarts instead of answering'),
-    'password-rotated': ({}, 'no password and no session is taken any more'),
-    'certificate-changed': ({}, 'new connections meet a certificate of another authority'),
-    'clock-jumps': ({'seconds': 86400}, 'what the machine says of the time has jumped, once'),
+    'password-rotated': ({}, 'the BMC no longer accepts any password or session'),
+    'certificate-changed': ({}, 'new connections get a certificate of another authority'),
+    'clock-jumps': ({'seconds': 86400}, 'the time that the machine reports jumps once'),
     # signed measurements
     'measurement-wrong': (
         {'how': 'stale-nonce'},
-        'a root of trust (feature spdm) signs as it should not: stale-nonce, replayed, other-key, other-root, expired, '
+        'a root of trust (feature spdm) signs in a wrong way: stale-nonce, replayed, other-key, other-root, expired, '
         'other-device, truncated, debug-mode or unsigned',
     ),
     # cards and power
-    'device-absent': ({}, 'the device and all that belongs to it is gone'),
+    'device-absent': ({}, 'the device and all of its resources are missing'),
     'item-renamed': (
         {'by_version': False},
-        'an item that was sent an image has another Id and URI; with by_version each has its version in them, always',
+        'an item that received an image has another Id and URI; with by_version, Id and URI of each item contain its version',
     ),
-    'cards-swapped': ({'one': 'GPU_0', 'other': 'GPU_1'}, 'two cards have each the names and URIs of the other'),
+    'cards-swapped': ({'one': 'GPU_0', 'other': 'GPU_1'}, 'each of two cards has the names and URIs of the other'),
     'card-exchanged': ({}, 'the card has another serial number and another UUID'),
     'other-variant': (
         {'takes': 'oem', 'shows': None},
-        'the card is another variant of its model: it takes images for the model of that name only; shows is an object of '
-        'properties, such as PartNumber, and what they are on this card',
+        'the card is another variant of its model: it accepts only images for the model takes; shows is an object of '
+        'properties, such as PartNumber, with their values on this card',
     ),
     'power-lost': (
         {'at_percent': 50, 'leaves': None},
-        'the power of the host fails in the middle of an update; the item is left with that version',
+        'the host loses power in the middle of an update; with leaves, the item then runs that version',
     ),
     'reset-types-missing': (
         {'types': 'PowerCycle'},
-        'a system does not know these types of reset, with commas between',
+        'a system does not support these reset types, which are separated by commas',
     ),
-    'absent-while-off': ({}, 'the device and all that belongs to it is shown only while its system is on'),
-    'powered-on-by-update': ({}, 'the BMC powers the system of the card on at the end of an update'),
+    'absent-while-off': ({}, 'the device and all of its resources are shown only while its system is on'),
+    'powered-on-by-update': ({}, 'the BMC powers on the system of the card at the end of an update'),
     # answers
-    'trailing-slash': ({'status': 308}, 'a write to a URI without a slash at its end is sent to the URI with one'),
-    'session-limit': ({'most': 1}, 'a login is refused (503) while there are that many sessions; Basic authentication works'),
-    'slow': ({'seconds': 1.0}, 'the answer waits, over Redfish and over IPMI'),
-    'refuse': ({'after': False}, 'the connection is cut; with after, once the request has been carried out'),
-    'hang': ({'after': False}, 'nothing is answered, and the connection stays open; with after, once all has been done'),
-    'drip': ({'bytes_per_second': 1.0}, 'the body comes that slowly'),
+    'trailing-slash': ({'status': 308}, 'a write to a URI without a trailing slash is redirected to the URI with one'),
+    'session-limit': ({'most': 1}, 'a login is refused (503) while that many sessions exist; Basic authentication works'),
+    'slow': ({'seconds': 1.0}, 'the answer is delayed, over Redfish and over IPMI'),
+    'refuse': ({'after': False}, 'the connection is cut; with after, only after the request was executed'),
+    'hang': ({'after': False}, 'no answer is sent, and the connection stays open; with after, the request is executed first'),
+    'drip': ({'bytes_per_second': 1.0}, 'the body of the answer arrives that slowly'),
     'http-status': ({'status': 500, 'retry_after': None}, 'the answer is this status with a Redfish error'),
     'truncated-json': ({}, 'the body ends in the middle'),
     'strange-json': (
         {'how': 'duplicate-keys'},
-        'the body is what no parser expects: duplicate-keys, huge, nan, many-members, endless-next or deep',
+        'the body is JSON that a parser does not expect: duplicate-keys, huge, nan, many-members, endless-next or deep',
     ),
     'expand-broken': ({}, 'expanded members lack Id and Name'),
     'ipmi-code': (
         {'code': 0xC0, 'after': False},
-        'an IPMI command (its method: 2C/32) is answered by this completion code; with after, once it has been carried out',
+        'an IPMI command (its method: 2C/32) is answered with this completion code; with after, the command is executed first',
     ),
     'ipmi-lost': (
         {'share': 0.02, 'seed': 0},
-        'this share of the datagrams of IPMI is lost, each way; with method login or session only those of a login, or of a '
-        'session',
+        'this share of the IPMI datagrams is lost in each direction; with method login or session, only those of a login or of '
+        'a session',
     ),
     'ipmi-malformed': (
         {'how': 'integrity'},
-        'answers over IPMI (their method: login or session) are malformed: integrity, truncated, lengths, sha1, session, '
+        'IPMI answers (their method: login or session) are malformed: integrity, truncated, lengths, sha1, session, '
         'sequence, plain, huge or garbage',
     ),
-    'ipmi-session-lost': ({}, 'an IPMI command (its method: 0A/11) finds its session ended, and is not answered'),
-    'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
+    'ipmi-session-lost': ({}, 'the session ends at an IPMI command (its method: 0A/11), which is not answered'),
+    'wrong-etag': ({}, 'the ETag that is shown is not the one that If-Match is compared with'),
     'weak-etag': (
         {'matches': False},
-        'the ETags shown are weak, and match nothing; with matches their strong form does',
+        'the ETags are weak and match nothing; with matches, their strong form matches',
     ),
     'precondition-required': (
         {'hides': False},
-        'a PATCH without If-Match is refused (428); with hides no ETag is shown, either',
+        'a PATCH without If-Match is refused (428); with hides, no ETag is shown either',
     ),
     'patch-later': (
         {'seconds': 3.0, 'monitor': True, 'said': True},
-        'a PATCH is answered 202 and carried out that much later, other ones are refused until then; without monitor nothing '
-        'stands where Location says, and without said it is answered 204, and others are taken, too',
+        'a PATCH is answered 202 and executed that many seconds later, and others are refused until then; without monitor, '
+        'nothing exists at Location; without said, it is answered 204, and others are accepted',
     ),
 }
 
@@ -240,12 +249,12 @@ _ONE_OF: Mapping[tuple[str, str], frozenset[str]] = {
 
 # Types of the parameters whose default is None, by parameter name.
 _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
-    'version': ((str,), 'a text'),
-    'leaves': ((str,), 'a text'),
+    'version': ((str,), 'a string'),
+    'leaves': ((str,), 'a string'),
     'below': ((int,), 'a whole number'),
     'shows': ((dict,), 'an object'),
     'seconds': ((int, float), 'a number'),
-    'retry_after': ((int, float, str), 'a number or a text'),
+    'retry_after': ((int, float, str), 'a number or a string'),
 }
 
 
@@ -311,18 +320,18 @@ class Faults:
         fields = dict(document)
         name = fields.pop('name', None)
         if name not in NAMES:
-            raise BadFault(f'unknown fault {name!r}; one of {", ".join(sorted(NAMES))}')
+            raise BadFault(f'unknown fault {name!r}; the faults are {", ".join(sorted(NAMES))}')
         selector = {key: fields.pop(key) for key in ('bmc', 'device', 'uri', 'method') if key in fields}
         for glob, value in selector.items():
             if not isinstance(value, str):
-                raise BadFault(f'fault {name}: {glob} must be a glob, not {value!r}')
+                raise BadFault(f'fault {name}: {glob} must be a glob string, not {value!r}')
         count = fields.pop('count', None)
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise BadFault(f'fault {name}: count must be a positive number, not {count!r}')
+            raise BadFault(f'fault {name}: count must be a positive whole number, not {count!r}')
         parameters = dict(NAMES[name][0])
         for key, value in fields.items():
             if key not in parameters:
-                raise BadFault(f'fault {name}: unknown parameter {key!r}; one of {", ".join(parameters) or "none"}')
+                raise BadFault(f'fault {name}: unknown parameter {key!r}; its parameters are {", ".join(parameters) or "none"}')
             _check(str(name), key, parameters[key], value)
             parameters[key] = value
         rule = Fault(id=self._next, name=str(name), count=count, parameters=parameters, **selector)
@@ -379,7 +388,7 @@ def _check(name: str, key: str, default: Any, value: Any) -> None:
     if isinstance(default, int | float) and not isinstance(value, int | float):
         raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
     if isinstance(default, str) and not isinstance(value, str):
-        raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
+        raise BadFault(f'fault {name}: {key} must be a string, not {value!r}')
     allowed = _ONE_OF.get((name, key))
     words = value.split(',') if key == 'types' else [value]
     if allowed is not None and not allowed.issuperset(words):

@@ -66,7 +66,7 @@ class FirmwareBanks:
         if not component.updateable:
             return WriteRefused('not-updateable', f'{component.key} cannot be updated')
         if component.write_protect is not None and self._values.is_closed(component.write_protect):
-            return WriteRefused('write-protected', f'{component.key} is write protected')
+            return WriteRefused('write-protected', f'{component.key} is write-protected')
         return None
 
     def find_obstacle(self, component: EmulatedComponent, image: EmulatedImage) -> WriteRefused | None:

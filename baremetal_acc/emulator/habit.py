@@ -44,7 +44,7 @@ _LATE = 'no public report of just this; compare bb-Ricardo/check_redfish#69'
 _ALL = (
     Habit(
         name='no-task-updating',
-        what='answers an update 200 without body or Location; UpdateService says Updating, and no task is shown',
+        what='answers an update 200 without body or Location; shows no task, but the state Updating in UpdateService',
         source=_NO_TASK,
         rules=({'name': 'no-task'},),
     ),
@@ -56,61 +56,61 @@ _ALL = (
     ),
     Habit(
         name='monitor-only',
-        what='has a monitor under UpdateService and no Task: 202 while an image is written, then 204 without a body',
+        what='has a monitor under UpdateService, and no Task: 202 while an image is written, then 204 without a body',
         source=_MONITOR,
         rules=({'name': 'task-monitor-only'},),
     ),
     Habit(
         name='monitor-vanishes',
-        what='has a monitor under UpdateService and no Task: 202 while an image is written, then 404',
+        what='has a monitor under UpdateService, and no Task: 202 while an image is written, then 404',
         source=_MONITOR,
         rules=({'name': 'task-monitor-only', 'vanishes': True},),
     ),
     Habit(
         name='location-elsewhere',
-        what='writes Location with the address that it believes to have, https://bmc.internal.example',
+        what='sends Location with an address that it takes for its own, https://bmc.internal.example',
         source='DMTF/libredfish#156',
         rules=({'name': 'location-elsewhere'},),
     ),
     Habit(
         name='update-waits-for-restart',
-        what='writes an image once the host has been restarted; until then the task is Pending',
+        what='writes an image after the host has restarted; until then the task is Pending',
         source='dellemc-openmanage-ansible-modules#716',
         rules=({'name': 'task-waits-for-restart'},),
     ),
     Habit(
         name='update-scheduled-for-restart',
-        what='writes an image once the host has been restarted; until then the task is Scheduled',
+        what='writes an image after the host has restarted; until then the task is Scheduled',
         source='dellemc-openmanage-ansible-modules#716',
         rules=({'name': 'task-waits-for-restart', 'state': 'Scheduled'},),
     ),
     Habit(
         name='update-waits-unsaid',
-        what='writes an image once the host has been restarted; until then the task is New, and nothing says why',
+        what='writes an image after the host has restarted; until then the task is New, and no message says why',
         source='dellemc-openmanage-ansible-modules#716; DSP8010, TaskState New',
         rules=({'name': 'task-waits-for-restart', 'state': 'New', 'says': False},),
     ),
     Habit(
         name='update-waits-for-start',
-        what='takes images OnStartUpdateRequest alone; the task is Pending until StartUpdate, and goes on then',
+        what='accepts only the apply time OnStartUpdateRequest; the task is Pending until StartUpdate, and then continues',
         source=_START,
         rules=({'name': 'task-waits-for-start'},),
     ),
     Habit(
         name='update-starts-anew',
-        what='takes images OnStartUpdateRequest alone; the task ends with the check of the image, StartUpdate begins another',
+        what='accepts only the apply time OnStartUpdateRequest; the task ends after the check, and StartUpdate begins another',
         source='bmc-toolbox/bmclib, StartUpdateForUploadedFirmware',
         rules=({'name': 'task-waits-for-start', 'new_task': True},),
     ),
     Habit(
         name='update-waits-unasked',
-        what='takes images at any time; the task is Pending until StartUpdate all the same, and says AwaitToUpdate',
+        what='accepts every apply time; the task is nevertheless Pending until StartUpdate, with the message AwaitToUpdate',
         source='DSP8011, message registry Update, AwaitToUpdate; no public report of just this',
         rules=({'name': 'task-waits-for-start', 'asked': False},),
     ),
     Habit(
         name='update-waits-later',
-        what='the same, said only once the image was checked, seconds after the upload',
+        what='as update-waits-unasked, but the message comes after the check of the image, seconds after the upload',
         source='DSP8011, message registry Update, AwaitToUpdate; no public report of just this',
         rules=({'name': 'task-waits-for-start', 'asked': False, 'checks': 2},),
     ),
@@ -122,7 +122,7 @@ _ALL = (
     ),
     Habit(
         name='weak-etags-match-strong',
-        what='shows weak ETags, of which the strong form matches',
+        what='shows weak ETags, whose strong form matches',
         source=_WEAK,
         rules=({'name': 'weak-etag', 'matches': True},),
     ),
@@ -140,13 +140,13 @@ _ALL = (
     ),
     Habit(
         name='patch-later',
-        what='answers a PATCH 202 with a monitor and carries it out 3 s later; refuses others until then',
+        what='answers a PATCH 202 with a monitor, and executes it 3 s later; refuses others until then',
         source=_LATER,
         rules=({'name': 'patch-later'},),
     ),
     Habit(
         name='patch-later-no-monitor',
-        what='answers a PATCH 202 and carries it out 3 s later; nothing stands where Location says',
+        what='answers a PATCH 202, and executes it 3 s later; nothing exists at Location',
         source=_LATER,
         rules=({'name': 'patch-later', 'monitor': False},),
     ),
@@ -158,37 +158,37 @@ _ALL = (
     ),
     Habit(
         name='trailing-slash',
-        what='sends a PATCH or POST to a URI without a slash at its end to the URI with one (308)',
+        what='redirects a PATCH or POST to a URI without a trailing slash to the URI with one (308)',
         source='ansible/ansible#48296, PegaProx/project-pegaprox#609',
         rules=({'name': 'trailing-slash'},),
     ),
     Habit(
         name='skips-equal-version',
-        what='does not write an image of the version that a component runs, unless it is told to by ForceUpdate',
+        what='does not write an image of the version that a component runs, unless ForceUpdate is true',
         source='a pldm of trays (fw-update), ComponentUpdateSkipped',
         rules=({'name': 'equal-version-skipped'},),
     ),
     Habit(
         name='one-session',
-        what='has one session at a time, and refuses a login beyond it (503)',
+        what='allows one session at a time, and refuses a second login (503)',
         source=_SESSIONS,
         rules=({'name': 'session-limit'},),
     ),
     Habit(
         name='no-session',
-        what='has no session free (503); Basic authentication works',
+        what='refuses every login, as if no session were free (503); Basic authentication works',
         source='theforeman/smart-proxy#895',
         rules=({'name': 'session-limit', 'most': 0},),
     ),
     Habit(
         name='no-power-cycle',
-        what='has no PowerCycle among the types of reset',
+        what='does not support the reset type PowerCycle',
         source=_RESETS,
         rules=({'name': 'reset-types-missing'},),
     ),
     Habit(
         name='no-restart',
-        what='has no type of reset that restarts a system: On, ForceOff and GracefulShutdown alone',
+        what='supports no reset type that restarts a system, only On, ForceOff and GracefulShutdown',
         source=_RESETS,
         rules=({'name': 'reset-types-missing', 'types': 'PowerCycle,ForceRestart,GracefulRestart'},),
     ),
@@ -206,25 +206,25 @@ _ALL = (
     ),
     Habit(
         name='item-missing-after-update',
-        what='does not have an item for 60 s after an update',
+        what='does not show an item for 60 s after an update',
         source=_LATE,
         rules=({'name': 'item-late', 'missing': True},),
     ),
     Habit(
         name='item-renamed-by-version',
-        what='has the version in the Id and URI of each item, so that an update gives the item others',
+        what='has the version in the Id and URI of each item, so that an update changes both',
         source='DSP0266: URIs are for the service to choose; public captures have Installed-159-1.2.4__BIOS.Setup.1-1',
         rules=({'name': 'item-renamed', 'by_version': True},),
     ),
     Habit(
         name='background-copy',
-        what='has roots of trust that copy an image for 60 s after an update, and refuses a further update until then',
+        what='has roots of trust that copy an image for 60 s after an update; refuses a further update during that time',
         source='sonic-net/sonic-mgmt#26697',
         rules=({'name': 'background-copy'},),
     ),
     Habit(
         name='powers-host-on',
-        what='powers the host on at the end of an update',
+        what='powers on the host at the end of an update',
         source='fwupd/fwupd#8661',
         rules=({'name': 'powered-on-by-update'},),
     ),
@@ -240,5 +240,5 @@ def find_habit(name: str) -> Habit:
     :raises UnknownHabit: there is no such habit; the text lists the known ones.
     """
     if name not in HABITS:
-        raise UnknownHabit(f'there is no habit {name!r}; there are {", ".join(HABITS)}')
+        raise UnknownHabit(f'unknown habit {name!r}; the habits are {", ".join(HABITS)}')
     return HABITS[name]

@@ -131,12 +131,12 @@ class HostAgentSite:
 
 
 def _unknown() -> ServiceReply:
-    return ServiceReply(status=404, body={'error': 'there is no such thing here'})
+    return ServiceReply(status=404, body={'error': 'no such resource'})
 
 
 def _known_host(machine: Machine, named: str | None) -> str | None:
     if named is not None and named not in machine.hosts:
-        raise ValueError(f'no host is called {named!r}; there are {", ".join(machine.hosts)}')
+        raise ValueError(f'unknown host {named!r}; the hosts are {", ".join(machine.hosts)}')
     return named
 
 
@@ -188,7 +188,9 @@ async def _control(http: web.BaseRequest, request: ServiceRequest, machine: Mach
             try:
                 cause = Cause.__members__.get(str(wanted.get('cause', Cause.POWER_BUTTON.name)))
                 if cause is None:
-                    return ServiceReply(status=400, body={'error': f'no such cause; there are {", ".join(Cause.__members__)}'})
+                    return ServiceReply(
+                        status=400, body={'error': f'unknown cause; the causes are {", ".join(Cause.__members__)}'}
+                    )
                 if wanted['reset_type'] == 'FullPowerCycle':
                     machine.cycle_mains()
                     return ServiceReply(status=204)

@@ -51,7 +51,7 @@ class HostWrites:
         asked = {way.host for way in reaching} or ({*tenant_hosts(self._machine)} if host is None else {host})
         up = {name for name in asked if self.host_is_up(name)}
         if not up:
-            raise WriteRefused('host-off', 'the host is off: nobody can be root on it')
+            raise WriteRefused('host-off', 'the host is off, so it cannot write to its cards')
         ways = [
             way
             for way in reaching
@@ -59,11 +59,11 @@ class HostWrites:
         ]
         if not ways or self._machine.is_gone(device):
             place = f'slot {slot}' if slot is not None else component or 'firmware'
-            raise WriteRefused('no-such-way', f'the host has no {path} way to {place} of {device}')
+            raise WriteRefused('no-such-way', f'the host has no path {path} to {place} of {device}')
         way = ways[0]
         for key in way.locks:
             if self._values.is_closed(key):
-                raise WriteRefused('locked', f'{key} blocks the {path} way to {device}')
+                raise WriteRefused('locked', f'{key} blocks the path {path} to {device}')
         if isinstance(image, BadImage):
             raise WriteRefused('bad-image', str(image))
         target = self._machine.components[way.target]

@@ -107,14 +107,14 @@ def build_image(
     }
     if kind is ImageFormat.FUNCTION:
         if not function:
-            raise ValueError('a function image needs the name of its function')
+            raise ValueError('a function image requires the name of its function')
         if function_type is not None and function_type not in FUNCTION_TYPES:
-            raise ValueError(f'unknown function type {function_type!r}; one of {", ".join(FUNCTION_TYPES)}')
+            raise ValueError(f'unknown function type {function_type!r}; the types are {", ".join(FUNCTION_TYPES)}')
         header['function'] = function
         header['uuid'] = str(uuid.uuid5(uuid.NAMESPACE_URL, f'{model}/{function}/{version}'))
         header['type'] = function_type or 'OEM'
     elif function or function_type:
-        raise ValueError('a firmware image carries no function')
+        raise ValueError('a firmware image has no function and no function type')
     head = json.dumps(header, sort_keys=True).encode() + b'\n'
     whole = MAGIC + head + _payload(head.decode() + seed, size_bytes)
     return whole + hashlib.sha256(whole).digest()
@@ -159,13 +159,13 @@ class ImageReader:
             raise BadImage('the file does not begin with the magic line of an image')
         line, found, _ = self._head[len(MAGIC) :].partition(b'\n')
         if not found or len(line) > MAX_HEADER_BYTES:
-            raise BadImage('the header of the image has no end')
+            raise BadImage('the header of the image has no end: it is too long or truncated')
         if self._hash.digest() != self._tail:
-            raise BadImage('the trailer does not fit the image: it was cut or changed on the way')
+            raise BadImage('the trailer (SHA-256) of the image is wrong: the image was truncated or changed')
         image = _header(line, self.digest())
         expected = len(MAGIC) + len(line) + 1 + image.payload_bytes + TRAILER_BYTES
         if expected != self.received_bytes:
-            raise BadImage(f'the image says {expected} bytes and has {self.received_bytes}')
+            raise BadImage(f'the image has {self.received_bytes} bytes, but its header says {expected}')
         return image
 
 
@@ -217,25 +217,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Exit code 1 when the file is no image.
     """
-    parser = argparse.ArgumentParser(prog='python -m baremetal_acc.emulator.image', description='Images of the emulator')
+    parser = argparse.ArgumentParser(
+        prog='python -m baremetal_acc.emulator.image',
+        description='Build an image for the emulator, or show the header of an image',
+    )
     verbs = parser.add_subparsers(dest='verb', required=True)
     build = verbs.add_parser('build', help='write an image')
     build.add_argument('--kind', choices=[kind.value for kind in ImageFormat], default=ImageFormat.FIRMWARE.value)
     build.add_argument('--model', required=True, help='model of the device, such as h100')
-    build.add_argument('--component', required=True, help='component of it: gpu, erot, bmc, fpga, slot, ...')
+    build.add_argument('--component', required=True, help='component of the device, such as gpu, erot, bmc, fpga or slot')
     build.add_argument('--version', required=True)
     build.add_argument('--security-version', type=int, default=1)
-    build.add_argument('--size', type=size_in_bytes, default=DEFAULT_PAYLOAD_BYTES, help='payload, such as 300KiB')
+    build.add_argument('--size', type=size_in_bytes, default=DEFAULT_PAYLOAD_BYTES, help='size of the payload, such as 300KiB')
     build.add_argument('--function', help='name of the function (function images only)')
     build.add_argument('--function-type', choices=FUNCTION_TYPES)
-    build.add_argument('--seed', default='', help='another seed gives another payload')
+    build.add_argument('--seed', default='', help='seed of the payload; other seeds give other payloads')
     build.add_argument('--out', type=Path, required=True)
-    build.add_argument('--hpm', action='store_true', help='put it into an upgrade image of HPM.1, for IPMI')
+    build.add_argument('--hpm', action='store_true', help='wrap the image in an HPM.1 upgrade image, for IPMI')
     numbers = (
-        ('--device-id', 0x31, 0xFF, 'device id of the controller that takes it: 0x31 a card (default), 0x20 the BMC'),
-        ('--manufacturer', 0, 0xFFFFFF, 'its manufacturer id (default: 0, which all emulated controllers have)'),
-        ('--product', 0, 0xFFFF, 'its product id (default: 0, likewise)'),
-        ('--number', 0, MOST_COMPONENTS - 1, 'number of its component (default: 0)'),
+        ('--device-id', 0x31, 0xFF, 'device id of the controller: 0x31 for a card (default), 0x20 for the BMC'),
+        ('--manufacturer', 0, 0xFFFFFF, 'manufacturer id of the controller (default: 0, that of all emulated controllers)'),
+        ('--product', 0, 0xFFFF, 'product id of the controller (default: 0, that of all emulated controllers)'),
+        ('--number', 0, MOST_COMPONENTS - 1, 'number of the component in the controller (default: 0)'),
     )
     for name, default, most, text in numbers:
         build.add_argument(name, type=_up_to(most), default=default, metavar='N', help=f'--hpm: {text}')
@@ -283,7 +286,7 @@ def _up_to(most: int) -> Callable[[str], int]:
         except ValueError:
             found = -1
         if not 0 <= found <= most:
-            raise argparse.ArgumentTypeError(f'{text} is no number of 0 to {most}')
+            raise argparse.ArgumentTypeError(f'{text} is not a number from 0 to {most}')
         return found
 
     return number

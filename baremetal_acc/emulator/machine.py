@@ -56,7 +56,7 @@ class Machine(MachineState):
         for selector, names in known.items():
             wanted = document.get(selector, '*')
             if isinstance(wanted, str) and wanted != '*' and not any(fnmatchcase(name, wanted) for name in names):
-                raise BadFault(f'no {selector} is called {wanted!r}; there are {", ".join(sorted(names))}')
+                raise BadFault(f'unknown {selector} {wanted!r}; the machine has {", ".join(sorted(names))}')
         return self.faults.add(document, lasting=lasting)
 
     def add_component(self, component: EmulatedComponent) -> EmulatedComponent:

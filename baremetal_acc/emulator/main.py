@@ -77,9 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--http', action='store_true', help='serve HTTP instead of HTTPS')
     parser.add_argument('--state', type=Path, metavar='DIR', help='folder that keeps the state of the machine')
     parser.add_argument(
-        '--flash-seconds', type=_seconds, default=2.0, metavar='S', help='seconds to write an image (default: 2)'
+        '--flash-seconds', type=_seconds, default=2.0, metavar='S', help='seconds that the write of an image takes (default: 2)'
     )
-    parser.add_argument('--reset-seconds', type=_seconds, default=0.2, metavar='S', help='seconds of a reset (default: 0.2)')
+    parser.add_argument(
+        '--reset-seconds', type=_seconds, default=0.2, metavar='S', help='seconds that a reset takes (default: 0.2)'
+    )
     parser.add_argument('--gpus', type=_count, help='number of GPUs, if the product has GPUs')
     parser.add_argument(
         '--feature', action='append', default=[], metavar='NAME', help='optional feature of the product; can be repeated'
@@ -98,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='write the root certificate of devices that sign (--feature spdm), in PEM',
     )
     parser.add_argument(
-        '--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC (default: 4)'
+        '--parallel-updates', type=_count, default=4, metavar='N', help='updates that a BMC runs at a time (default: 4)'
     )
     parser.add_argument(
         '--users', type=Path, metavar='FILE', help='accounts in JSON: {"BMC or *": [{"username", "password", "role"}]}'
@@ -113,18 +115,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='write a list of targets (bmcs.yaml) with this machine for the other commands, passwords included',
     )
     parser.add_argument('--delay', type=_seconds, default=0.0, metavar='S', help='seconds that each answer takes')
-    parser.add_argument('--slots', type=_count, help='requests in progress at a time per BMC (default: any number)')
+    parser.add_argument('--slots', type=_count, help='requests that a BMC handles at a time (default: no limit)')
     parser.add_argument(
         '--expand-member-delay', type=_seconds, default=0.0, metavar='S', help='further seconds for each expanded member'
     )
-    parser.add_argument('--no-expand', action='store_true', help='do not support $expand')
-    parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: BMCs only pull images')
-    parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images can only be pushed')
+    parser.add_argument('--no-expand', action='store_true', help='BMCs without $expand')
+    parser.add_argument('--no-push', action='store_true', help='BMCs without MultipartHttpPushUri: they only pull images')
+    parser.add_argument('--no-pull', action='store_true', help='BMCs without SimpleUpdate: images can only be pushed')
     parser.add_argument(
-        '--http-push', action='store_true', help='offer HttpPushUri, with its targets, its options and their Busy flags'
+        '--http-push', action='store_true', help='BMCs with HttpPushUri, its targets, its options and their Busy flags'
     )
-    parser.add_argument('--no-update-service', action='store_true', help='no UpdateService')
-    parser.add_argument('--no-auth', action='store_true', help='answer without authentication')
+    parser.add_argument('--no-update-service', action='store_true', help='BMCs without UpdateService')
+    parser.add_argument('--no-auth', action='store_true', help='BMCs that require no login')
     parser.add_argument(
         '--ipmi', action='store_true', help='also serve IPMI; with --port, on the UDP ports of the same numbers'
     )
@@ -135,13 +137,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--ipmi-idle-seconds', type=_seconds, metavar='S', help='seconds until an idle IPMI session ends (default: 60)'
     )
-    parser.add_argument('--ipmi-loss', type=_share, metavar='SHARE', help='share of IPMI datagrams lost each way, 0 to 1')
-    parser.add_argument('--ipmi-delay', type=_seconds, metavar='S', help='delay of each IPMI answer in seconds')
+    parser.add_argument(
+        '--ipmi-loss', type=_share, metavar='SHARE', help='share of the IPMI datagrams that are lost in each direction, 0 to 1'
+    )
+    parser.add_argument('--ipmi-delay', type=_seconds, metavar='S', help='seconds by which each IPMI answer is delayed')
     parser.add_argument('--no-hpm', action='store_true', help='no firmware update over IPMI (HPM.1)')
     parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: upload blocks have at most 200 bytes')
-    parser.add_argument('--no-manual-rollback', action='store_true', help='controllers support no manual rollback')
+    parser.add_argument('--no-manual-rollback', action='store_true', help='controllers without manual rollback')
     parser.add_argument(
-        '--automatic-rollback', action='store_true', help='controllers roll back by themselves when a self-test fails'
+        '--automatic-rollback', action='store_true', help='controllers roll back automatically when a self-test fails'
     )
     parser.add_argument(
         '--hpm-habit',
@@ -173,27 +177,29 @@ def _suites(text: str) -> tuple[int, ...]:
     try:
         return tuple(named[one] for one in text.split(','))
     except KeyError:
-        raise argparse.ArgumentTypeError(f'{text} are no cipher suites: {", ".join(named)}, with commas between') from None
+        raise argparse.ArgumentTypeError(
+            f'{text} is not a list of cipher suites: give some of {", ".join(named)}, separated by commas'
+        ) from None
 
 
 def _share(text: str) -> float:
     """Parse a share from 0 to 1."""
-    return _within(text, float, 0, 1, 'no share: 0 to 1')
+    return _within(text, float, 0, 1, 'a share from 0 to 1')
 
 
 def _seconds(text: str) -> float:
     """Parse a number of seconds, 0 or more."""
-    return _within(text, float, 0, _LONGEST, f'no number of seconds: 0 to {_LONGEST}')
+    return _within(text, float, 0, _LONGEST, f'a number of seconds from 0 to {_LONGEST}')
 
 
 def _count(text: str) -> int:
     """Parse a number of 1 or more."""
-    return _within(text, int, 1, _MOST, f'no number of them: 1 to {_MOST}')
+    return _within(text, int, 1, _MOST, f'a whole number from 1 to {_MOST}')
 
 
 def _port(text: str) -> int:
     """Parse a port number, or 0 for a free port."""
-    return _within(text, int, 0, _LAST_PORT, f'no port: 0 to {_LAST_PORT}; each further BMC has the port after it')
+    return _within(text, int, 0, _LAST_PORT, f'a port from 0 to {_LAST_PORT}; each further BMC uses the next port')
 
 
 def _within(text: str, kind: type[N], least: int, most: int, what: str) -> N:
@@ -204,7 +210,7 @@ def _within(text: str, kind: type[N], least: int, most: int, what: str) -> N:
     else:
         if least <= value <= most:
             return value
-    raise argparse.ArgumentTypeError(f'{text} is {what}')
+    raise argparse.ArgumentTypeError(f'{text} is not {what}')
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -270,7 +276,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     product = build(arguments.product, parameters)
     if arguments.write_spdm_root is not None:
         if product.authority is None:
-            raise BadParameter('--write-spdm-root: no device signs what it runs; add --feature spdm')
+            raise BadParameter('--write-spdm-root: no device signs measurements; add --feature spdm')
         _write('--write-spdm-root', arguments.write_spdm_root, product.authority.root())
     return Emulator(serving, product=product)
 
@@ -284,12 +290,12 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
         for name in _FOR_IPMI:
             value = getattr(arguments, name)
             if value or isinstance(value, float):
-                raise BadParameter(f'--{name.replace("_", "-")}: is about IPMI; add --ipmi')
+                raise BadParameter(f'--{name.replace("_", "-")}: requires --ipmi')
         return None
     if arguments.no_firewall and arguments.firewall_habit:
-        raise BadParameter('--firewall-habit: there is no firewall with --no-firewall')
+        raise BadParameter('--firewall-habit: cannot be used with --no-firewall')
     if arguments.no_hpm and arguments.hpm_habit:
-        raise BadParameter('--hpm-habit: nothing takes firmware with --no-hpm')
+        raise BadParameter('--hpm-habit: cannot be used with --no-hpm')
     usual = IpmiOptions()
     return replace(
         usual,
@@ -348,7 +354,7 @@ def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[CurrentUser, ...
             for bmc, accounts in document.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadUsers(f'{path}: cannot be read as accounts ({type(exc).__name__})') from exc
+        raise BadUsers(f'{path}: the accounts cannot be read ({type(exc).__name__})') from exc
 
 
 async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:

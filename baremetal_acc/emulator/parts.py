@@ -155,11 +155,13 @@ class EmulatedComponent:
         :raises WriteRefused: the image is of another kind, or for another model or component.
         """
         if image.kind is not self.kind:
-            raise WriteRefused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
+            raise WriteRefused('wrong-kind', f'{self.key} requires a {self.kind} image, but this is a {image.kind} image')
         if image.device != self.model:
-            raise WriteRefused('wrong-model', f'{self.key} is a {self.model}, the image is for a {image.device}')
+            raise WriteRefused('wrong-model', f'{self.key} has model {self.model}, but the image is for model {image.device}')
         if image.component != self.component:
-            raise WriteRefused('wrong-component', f'{self.key} is the {self.component}, the image is for {image.component}')
+            raise WriteRefused(
+                'wrong-component', f'{self.key} is component {self.component}, but the image is for component {image.component}'
+            )
 
 
 @dataclass(slots=True, kw_only=True)

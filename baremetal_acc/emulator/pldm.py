@@ -114,7 +114,7 @@ class _Fields:
 
     def take(self, length: int) -> bytes:
         if length > self.left:
-            raise BadImage('a field of the package leads outside its place')
+            raise BadImage('a field of the package exceeds the available bytes')
         found = self._data[self._at : self._at + length]
         self._at += length
         return found
@@ -125,11 +125,11 @@ class _Fields:
     def text(self, kind: int, length: int) -> str:
         raw = self.take(length)
         if kind >= len(_ENCODINGS):
-            raise BadImage(f'{kind} is no type of a string')
+            raise BadImage(f'the package has a string of unknown type {kind}')
         try:
             return raw.decode(_ENCODINGS[kind]).rstrip('\0')
         except UnicodeDecodeError as exc:
-            raise BadImage('a string of the package cannot be read') from exc
+            raise BadImage('a string of the package cannot be decoded') from exc
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ class PackageReader:
         if self._wrong is not None:
             raise self._wrong
         if self._size is None or len(self._header) < self._size or self.received_bytes < self._images_end:
-            raise BadImage('the package ends before what its header says')
+            raise BadImage('the package is shorter than its header says')
         if self._said_sum not in (None, self._payload_sum, self._sum_of_images):
             raise BadImage('the checksum of the payload is wrong')
         judged: dict[tuple[int, int], EmulatedImage | BadImage] = {}
@@ -248,7 +248,7 @@ class PackageReader:
         fields = _Fields(self._header)
         revision = IDENTIFIERS.get(fields.take(IDENTIFIER_BYTES))
         if revision is None or fields.number(1) != revision:
-            raise BadImage('the identifier of the package and its revision do not fit')
+            raise BadImage('the header identifier of the package is unknown, or does not match its header revision')
         sums = _SUM * (2 if revision >= 4 else 1)
         if size < _FIXED + sums:
             raise BadImage('the header of the package is too short')
@@ -262,32 +262,32 @@ class PackageReader:
         kind = fields.number(1)
         self._version = fields.text(kind, fields.number(1))
         if width % 8:
-            raise BadImage('the length of the bitmaps is no multiple of 8')
+            raise BadImage('the bit length of the component bitmap is not a multiple of 8')
         self._records = tuple(_record(fields, revision, width // 8) for _ in range(fields.number(1)))
         if revision >= 2:
             for _ in range(fields.number(1)):
                 fields.take(max(0, fields.number(2) - 2))  # a downstream device record: none of these BMCs has such devices
         count = fields.number(2)
         if not 0 < count <= min(width, MOST_COMPONENTS):
-            raise BadImage(f'the package says that it has {count} components')
+            raise BadImage(f'the package says that it has {count} components, which is not possible')
         self._entries = tuple(_entry(fields, revision) for _ in range(count))
         if fields.left:
-            raise BadImage('the header of the package is longer than what is in it')
+            raise BadImage('the header of the package is longer than its contents')
         if any(max(record.parts, default=0) >= count for record in self._records):
-            raise BadImage('a record names a component that there is not')
+            raise BadImage('a device record names a component that does not exist')
         self._place(size)
 
     def _place(self, size: int) -> None:
         """Place the images behind the header, each in a range of its own or in exactly the range of another one."""
         for one in self._entries:
             if one.start < size:
-                raise BadImage('an image lies in the header of the package')
+                raise BadImage('an image begins inside the header of the package')
             where = (one.start, one.start + one.size)
             self._places.setdefault(where, _Place(*where))
         self._queue = sorted(self._places.values(), key=lambda place: (place.start, place.end))
         for before, after in zip(self._queue, self._queue[1:], strict=False):
             if after.start < before.end:
-                raise BadImage('two images of the package lie upon each other')
+                raise BadImage('two images of the package overlap')
         self._images_end = max(place.end for place in self._queue)
 
     def _feed_payload(self, chunk: bytes, at: int) -> None:
@@ -312,7 +312,7 @@ def _record(fields: _Fields, revision: int, width: int) -> PackageDeviceRecord:
     manifest = record.number(4) if revision >= 4 else 0
     bits = int.from_bytes(record.take(width), 'little')
     if bits.bit_length() > MOST_COMPONENTS:
-        raise BadImage('a record names a component that there is not')
+        raise BadImage('a device record names a component that does not exist')
     version = record.text(kind, length)
     descriptors = []
     for _ in range(count):
@@ -321,7 +321,7 @@ def _record(fields: _Fields, revision: int, width: int) -> PackageDeviceRecord:
     record.take(data)
     record.take(manifest)
     if record.left or not descriptors:
-        raise BadImage('a record of the package has another length than what is in it')
+        raise BadImage('a device record of the package has a wrong length')
     return PackageDeviceRecord(
         descriptors=frozenset(descriptors),
         parts=frozenset(at for at in range(bits.bit_length()) if bits >> at & 1),
@@ -405,7 +405,7 @@ def build_package(version: str, records: Sequence[RecordToBuild], parts: Sequenc
         middle += b''.join(_part_bytes(one, size + places[one.image]) for one in parts)
         header = next(iter(IDENTIFIERS)) + struct.pack('<BH', 1, size) + middle
     except struct.error as exc:
-        raise ValueError(f'a part of the package has no room in its field: {exc}') from exc
+        raise ValueError(f'a value is too large for its field in the package: {exc}') from exc
     return header + struct.pack('<I', zlib.crc32(header)) + payload
 
 

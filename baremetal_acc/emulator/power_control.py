@@ -46,7 +46,7 @@ class PowerControl:
         """
         system = self._machine.systems[name]
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
-            raise WriteRefused('in-transition', f'{name} is changing its power already')
+            raise WriteRefused('in-transition', f'the power state of {name} is already changing')
         is_on = system.power is Power.ON
         by_hand = Cause.RESET_BUTTON if is_on and cause is Cause.POWER_BUTTON else cause
         system.asked = Start(cause=by_hand, channel=channel)
@@ -76,7 +76,7 @@ class PowerControl:
                 else:
                     self.power_on(system, Restart.COLD)
             case _:
-                raise WriteRefused('unknown-reset', f'{name} knows no reset {reset_type}')
+                raise WriteRefused('unknown-reset', f'{name} does not support the reset type {reset_type}')
         self._machine.revision += 1
         for listener in self._machine.on_system_reset:
             listener(name, reset_type)

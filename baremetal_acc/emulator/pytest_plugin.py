@@ -93,7 +93,7 @@ def _split(parameters: dict[str, Any], *kinds: type) -> tuple[dict[str, Any], ..
         parts.append({name: parameters.pop(name) for name in list(parameters) if name in names})
     if parameters:
         known = sorted(one.name for kind in kinds for one in fields(kind))
-        raise TypeError(f'unknown parameters {", ".join(sorted(parameters))}; known are {", ".join(known)}')
+        raise TypeError(f'unknown parameters {", ".join(sorted(parameters))}; the parameters are {", ".join(known)}')
     return tuple(parts)
 
 

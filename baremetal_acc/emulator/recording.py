@@ -48,7 +48,7 @@ class Recording:
                 self._files = dict(_files(folder, prefix))
                 break
         else:
-            raise BadRecording(f'{directory} holds no recorded tree: there is no redfish/v1/index.json')
+            raise BadRecording(f'{directory} is not a recorded tree: redfish/v1/index.json is missing')
         self._parsed: dict[str, Body | None] = {}
 
     def bytes_of(self, uri: str) -> bytes | None:
@@ -187,7 +187,7 @@ class RecordingSite:
         if request.method == 'DELETE' and identity in self.access.sessions:
             del self.access.sessions[identity]
             return ServiceReply(status=204)
-        raise RedfishError(405, 'OperationNotAllowed', text='A recording is read only.', headers={'Allow': 'GET, HEAD'})
+        raise RedfishError(405, 'OperationNotAllowed', text='A recorded tree is read-only.', headers={'Allow': 'GET, HEAD'})
 
     def _log_in(self, body: bytes) -> ServiceReply:
         try:

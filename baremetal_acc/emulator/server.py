@@ -87,7 +87,7 @@ class Emulator:
         expand: bool = True,
     ) -> None:
         if (product is None) is (recording is None):
-            raise ValueError('either a product or a recording')
+            raise ValueError('give either a product or a recording')
         self.serving = serving
         self.product = product
         self.recording = recording

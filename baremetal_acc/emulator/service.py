@@ -282,7 +282,7 @@ class Service:
         self._match(request, resource)
         self._may_change(resource)
         if self._later and self._says_later:
-            raise RedfishError(400, 'GeneralError', text='A change is still being carried out.')
+            raise RedfishError(400, 'GeneralError', text='An earlier change is still in progress.')
         writables = resource.writable()
         if resource.owner is not None and not caller.may(resource.privilege):
             # Of their own account callers may change the password, not the role. Source: DSP0266, ConfigureSelf.
@@ -322,7 +322,7 @@ class Service:
         machine = self.view.machine
         lockdown = machine.lockdown(self.view.name)
         if lockdown is not None and resource.uri != lockdown.uri:
-            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no setting is changed.')
+            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no setting can be changed.')
         licensed = machine.faults.any('licence-missing') and self._is_of_a_lock(resource)
         if licensed and self._fault('licence-missing', resource, 'PATCH'):
             raise RedfishError(403, 'OperationNotAllowed', text='The licence that this setting needs is not installed.')
@@ -367,7 +367,7 @@ class Service:
             raise not_found(request.path)
         self.require(caller, 'ConfigureManager')
         if self.view.machine.lockdown(self.view.name) is not None:
-            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no update is taken.')
+            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no update is accepted.')
         return caller
 
     def is_push_uri(self, path: str) -> bool:

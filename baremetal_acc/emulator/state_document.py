@@ -72,7 +72,7 @@ def load_machine(machine: MachineState, tasks: UpdateTasks, document: Mapping[st
     """
     if document.get('format') != 1 or document.get('product') != machine.product:
         raise ValueError(
-            f'the stored state is of {document.get("product")!r} (format {document.get("format")!r}), '
+            f'the stored state is for {document.get("product")!r} (format {document.get("format")!r}), '
             f'this machine is {machine.product!r} (format 1)'
         )
     now = machine.clock.now()
@@ -124,7 +124,7 @@ def load_machine(machine: MachineState, tasks: UpdateTasks, document: Mapping[st
     for bmc in machine.bmcs.values():
         for task in bmc.tasks.values():
             if task.state is EmulatedTaskState.NEW:
-                tasks.fail(task, 'interrupted', 'The BMC restarted before the image was there.', now)
+                tasks.fail(task, 'interrupted', 'The BMC restarted before the image had arrived.', now)
     machine.revision += 1
 
 

@@ -35,7 +35,7 @@ class MachineStore:
             document: Any = json.loads(self._path.read_text())
             self._machine.load(document)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            why = f'{exc} is missing, or is not of this machine' if isinstance(exc, KeyError) else exc
+            why = f'{exc} is missing, or unknown to this machine' if isinstance(exc, KeyError) else exc
             raise BadState(f'{self._path}: {why}; use another directory or remove the file') from exc
         return True
 

@@ -63,7 +63,9 @@ def tray_package(
     known = [one for one in machine.components.values() if one.identity is not None and one.updateable]
     for glob in (*versions, *(stamps or {}), *(images or {})):
         if not any(fnmatchcase(one.item, glob) for one in known):
-            raise BadParameter(f'{product} has no {glob!r} that a package can be for: {", ".join(one.item for one in known)}')
+            raise BadParameter(
+                f'{product} has no item {glob!r} that a package can update; it has {", ".join(one.item for one in known)}'
+            )
     parts: list[PartToBuild] = []
     records: dict[frozenset[Descriptor], set[int]] = {}
     for component in known:
@@ -102,15 +104,19 @@ def _told(descriptors: frozenset[Descriptor]) -> tuple[Descriptor, ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Write a package. Exit code 2 when the arguments are not valid."""
     parser = argparse.ArgumentParser(
-        prog='python -m baremetal_acc.emulator.tray_package', description='A PLDM package for an emulated tray'
+        prog='python -m baremetal_acc.emulator.tray_package', description='Write a PLDM package for an emulated tray'
     )
-    parser.add_argument('product', help=f'one of {", ".join(PRODUCTS)} that takes packages')
+    parser.add_argument('product', help=f'a product that accepts packages, one of {", ".join(PRODUCTS)}')
     parser.add_argument(
-        '--set', action='append', required=True, metavar='ITEM=VERSION', help='version of an item, or of those of a glob'
+        '--set',
+        action='append',
+        required=True,
+        metavar='ITEM=VERSION',
+        help='version of an item, or of all items that match a glob',
     )
-    parser.add_argument('--version', default='emulated-bundle', help='of the package')
-    parser.add_argument('--gpus', type=int, help='number of GPUs, as that of the machine')
-    parser.add_argument('--force', action='store_true', help='the package says that each component is to be written')
+    parser.add_argument('--version', default='emulated-bundle', help='version of the package')
+    parser.add_argument('--gpus', type=int, help='number of GPUs of the machine')
+    parser.add_argument('--force', action='store_true', help='the package requests a forced update of each component')
     parser.add_argument('--out', type=Path, required=True)
     arguments = parser.parse_args(argv)
     versions = dict(one.partition('=')[::2] for one in arguments.set)

@@ -118,7 +118,7 @@ class UpdateEndings:
             for key in task.targets:
                 protect = self._machine.components[key].write_protect
                 if protect is not None and self._values.is_closed(protect):
-                    self._tasks.fail(task, 'write-protected', f'{key} is write protected', event.due)
+                    self._tasks.fail(task, 'write-protected', f'{key} is write-protected', event.due)
                     return
             self._writes.write_all(task)
         if task.fate is not None and task.fate['name'] == 'task-stuck':

@@ -63,7 +63,7 @@ class UpdateTasks:
             if target in held:
                 return f'{target} is being updated'
         if len(running) + len(bmc.reserved) >= bmc.parallel_updates:
-            return f'{len(running) + len(bmc.reserved)} updates are running, this BMC takes {bmc.parallel_updates}'
+            return f'the BMC runs {len(running) + len(bmc.reserved)} of at most {bmc.parallel_updates} updates'
         return None
 
     def written_beside(self, bmc_name: str, targets: Iterable[str]) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class UpdateTasks:
     def name_of(self, keys: Iterable[str]) -> str:
         """The Name of a task that updates these components."""
         items = ', '.join(self._machine.components[key].uri.rsplit('/', 1)[-1] for key in keys)
-        return f'Update of {items or "all that the image fits"}'
+        return f'Update of {items or "all components that the image fits"}'
 
     def find(self, subject: str) -> Task | None:
         """The task that an event is about; None: its BMC does not have the task any more."""
@@ -163,7 +163,7 @@ class UpdateTasks:
     def end_in_part(self, task: Task, at: float) -> None:
         """End a task of which a part has failed."""
         task.state, task.status, task.frozen_percent, task.ended = EmulatedTaskState.EXCEPTION, 'Warning', 100, at
-        task.messages.append(message('A part of the update has failed.', severity='Critical', reason='aborted'))
+        task.messages.append(message('The update of a component has failed.', severity='Critical', reason='aborted'))
         self._machine.revision += 1
 
     def cancel(self, task: Task) -> None:

@@ -35,7 +35,12 @@ class UpdateUploads:
             self._tasks.fail(task, 'bad-image', str(image), now)
             return
         if not task.targets:
-            self._tasks.fail(task, 'fits-nothing', f'A {image.component} image for {image.device} fits nothing here.', now)
+            self._tasks.fail(
+                task,
+                'fits-nothing',
+                f'The image for component {image.component} of model {image.device} fits no component of this BMC.',
+                now,
+            )
             return
         self._machine.note('upload', bmc=task.bmc, task=task.id, digest=image.digest, package=None)
         task.writes = [ComponentWrite.of(key, image) for key in task.targets]
@@ -70,7 +75,7 @@ class UpdateUploads:
         ]
         task.writes = assign(package, there, force=task.forced)
         if not task.writes:
-            self.refuse_package(task, 'fits-nothing', 'No device that was to be updated is in the package')
+            self.refuse_package(task, 'fits-nothing', 'The package has no image for the devices to be updated')
             return
         task.targets = tuple(one.key for one in task.writes)
         task.name = self._tasks.name_of(task.targets)
@@ -149,10 +154,10 @@ class UpdateUploads:
         task.waits_for_start = True
         if ends:
             task.state, task.ended = EmulatedTaskState.COMPLETED, now
-            task.messages.append(message('The image was checked, and waits to be started.', reason='checked'))
+            task.messages.append(message('The image was checked, and waits for StartUpdate.', reason='checked'))
         else:
             task.state = EmulatedTaskState.PENDING
-            task.messages.append(message('It waits for the action of the update service.', reason='start-needed'))
+            task.messages.append(message('The update waits for StartUpdate.', reason='start-needed'))
         self._machine.revision += 1
 
     def _finish_check(self, event: MachineEvent) -> None:

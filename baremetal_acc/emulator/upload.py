@@ -42,7 +42,7 @@ class UploadReader:
     def finish(self) -> Upload:
         """Return the image or package; a BadImage where the upload is neither, or not whole."""
         if self._reader is None:
-            return BadImage('this is neither an image nor a package: it is too short')
+            return BadImage('the upload is too short to be an image or a package')
         try:
             return self._reader.finish()
         except BadImage as exc:

@@ -234,7 +234,7 @@ TABLE = (
     (wrong_config, 2, ('acc.conf', 'poll_interval')),
     (config_that_is_a_folder, 2, ('error: .: cannot be read: Is a directory', '--config-file')),
     (config_of_bytes, 2, ('acc.conf: is not UTF-8',)),
-    (no_such_port, 2, ('--port', '99999 is no port')),
+    (no_such_port, 2, ('--port', '99999 is not a port')),
     (no_room_for_the_second_port, 2, ('--port', '65535 is no port', 'the port after it')),
     (no_ca, 2, ('bmcs.yaml, line 10', 'none.pem cannot be read: No such file or directory')),
     (ca_without_certificates, 2, ('bmcs.yaml, line 10', 'baseline.toml holds no certificates')),

@@ -243,9 +243,9 @@ def test_a_fault_that_cannot_be_is_refused(fast):
     machine = fast('dpu')
     with pytest.raises(ValueError, match='unknown fault'):
         machine.fault('lock-ignord')
-    with pytest.raises(ValueError, match=r"no device is called 'GPU_0'; there are .*DPU"):
+    with pytest.raises(ValueError, match=r"unknown device 'GPU_0'; the machine has .*DPU"):
         machine.fault('task-fails', device='GPU_0')
-    with pytest.raises(ValueError, match="no bmc is called 'host'"):
+    with pytest.raises(ValueError, match="unknown bmc 'host'"):
         machine.fault('bmc-restarts', bmc='host')
     assert [] == machine.faults()
 

@@ -475,13 +475,13 @@ def test_every_habit_suits_every_product():
 
 def test_an_unknown_habit_is_refused_with_those_that_there_are(tmp_path, capsys):
     """In Python and on the command line; a recorded tree has none."""
-    with pytest.raises(UnknownHabit, match=r"no habit 'no-tsk'; there are no-task-updating, .*, powers-host-on"):
+    with pytest.raises(UnknownHabit, match=r"unknown habit 'no-tsk'; the habits are no-task-updating, .*, powers-host-on"):
         find_habit('no-tsk')
-    with pytest.raises(BadParameter, match="dpu cannot have the habit 'no-tsk': there is no habit"):
+    with pytest.raises(BadParameter, match="dpu cannot have the habit 'no-tsk': unknown habit"):
         build('dpu', Parameters(habits=('no-tsk',)))
     assert 2 == run('gpu-server', '--habit', 'no-restart', '--habit', 'no-tsk')
     assert (
-        "emulate: gpu-server cannot have the habit 'no-tsk': there is no habit 'no-tsk'; there are" in capsys.readouterr().err
+        "emulate: gpu-server cannot have the habit 'no-tsk': unknown habit 'no-tsk'; the habits are" in capsys.readouterr().err
     )
     (tmp_path / 'index.json').write_text('{}')
     assert 2 == run('--recording', str(tmp_path), '--habit', 'no-restart')

@@ -331,11 +331,11 @@ def test_the_log_tells_reads_when_asked_and_what_was_written_on_the_same_card(pa
     ('rule', 'words'),
     [
         ({'name': 'strange-json', 'how': 'odd'}, 'how must be one of deep, duplicate-keys'),
-        ({'name': 'strange-json', 'how': 3}, 'how must be a text'),
+        ({'name': 'strange-json', 'how': 3}, 'how must be a string'),
         ({'name': 'bmc-restart', 'seconds': 'long'}, 'seconds must be a number'),
         ({'name': 'bmc-restart', 'seconds': True}, 'seconds must be a number'),
-        ({'name': 'http-status', 'retry_after': []}, 'retry_after must be a number or a text'),
-        ({'name': 'power-lost', 'leaves': 3}, 'leaves must be a text'),
+        ({'name': 'http-status', 'retry_after': []}, 'retry_after must be a number or a string'),
+        ({'name': 'power-lost', 'leaves': 3}, 'leaves must be a string'),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(rule, words):

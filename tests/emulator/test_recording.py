@@ -108,7 +108,7 @@ def test_answers_take_their_time_and_only_so_many_at_once(emulated_recording, cl
 
 def test_a_folder_without_a_tree_is_refused(emulated_recording, tmp_path):
     """It names the folder."""
-    with pytest.raises(Exception, match=r'holds no recorded tree'):
+    with pytest.raises(Exception, match=r'is not a recorded tree'):
         emulated_recording(tmp_path)
 
 

@@ -147,12 +147,12 @@ def test_accounts_come_from_a_file(emulate, client, tmp_path):
     ('arguments', 'words'),
     [
         (('toaster',), "unknown product 'toaster'"),
-        (('--recording', '/nonexistent'), 'holds no recorded tree'),
-        (('acc-server', '--gpus', '0'), 'argument --gpus: 0 is no number of them: 1 to 1000'),
-        (('acc-server', '--gpus', 'eight'), 'argument --gpus: eight is no number of them'),
-        (('acc-server', '--flash-seconds', '-1'), 'argument --flash-seconds: -1 is no number of seconds'),
-        (('acc-server', '--delay', 'nan'), 'argument --delay: nan is no number of seconds'),
-        (('acc-server', '--port', '99999'), 'argument --port: 99999 is no port: 0 to 65535'),
+        (('--recording', '/nonexistent'), 'is not a recorded tree'),
+        (('acc-server', '--gpus', '0'), 'argument --gpus: 0 is not a whole number from 1 to 1000'),
+        (('acc-server', '--gpus', 'eight'), 'argument --gpus: eight is not a whole number'),
+        (('acc-server', '--flash-seconds', '-1'), 'argument --flash-seconds: -1 is not a number of seconds'),
+        (('acc-server', '--delay', 'nan'), 'argument --delay: nan is not a number of seconds'),
+        (('acc-server', '--port', '99999'), 'argument --port: 99999 is not a port from 0 to 65535'),
     ],
 )
 def test_what_cannot_be_started_says_why(emulate, arguments, words):

@@ -121,8 +121,8 @@ def test_a_fetch_that_fails_is_a_task_that_fails(fast, client, images):
         ({}, 'exactly one Target'),
         ({'Targets': []}, 'exactly one Target'),
         ({'Targets': [f'{ITEMS}/HGX_FW_GPU_0', f'{ITEMS}/HGX_FW_GPU_1']}, 'one request per Target'),
-        ({'Targets': [f'{ITEMS}/NOTHING']}, 'no item of this BMC'),
-        ({'Targets': [HOST]}, 'no item of this BMC'),
+        ({'Targets': [f'{ITEMS}/NOTHING']}, 'not an item of this BMC'),
+        ({'Targets': [HOST]}, 'not an item of this BMC'),
         ({'Targets': 'x'}, 'wrong type'),
         ({'Targets': [f'{ITEMS}/UEFI'], 'Tragets': []}, 'Tragets'),
         ({'Targets': [f'{ITEMS}/UEFI'], '@Redfish.OperationApplyTime': 'Someday'}, 'Someday'),
@@ -188,7 +188,7 @@ def test_a_fetched_image_without_target_that_fits_nothing_is_an_exception(fast, 
     machine = loose(fast)
     bmc = client(machine.bmcs['host'])
     before = machine.truth()['components']
-    for image, words in ((gpu_image(model='a100'), 'fits nothing here'), (b'nonsense' * 100, 'magic line')):
+    for image, words in ((gpu_image(model='a100'), 'fits no component'), (b'nonsense' * 100, 'magic line')):
         _Images.image = image
         task = bmc.finished(without_targets(bmc, f'{images}/image.bin'))
         assert ('Exception', 'Critical') == (task['TaskState'], task['TaskStatus'])
@@ -227,9 +227,9 @@ def test_a_card_that_is_gone_is_not_written_by_an_image_without_target(fast, cli
 @pytest.mark.parametrize(
     ('target', 'arguments', 'message'),
     [
-        (f'{ITEMS}/HGX_FW_GPU_0', {'model': 'a100'}, 'is a h100'),
-        (f'{ITEMS}/HGX_FW_GPU_0', {'component': 'erot'}, 'is the gpu'),
-        (f'{SLOTS}/FPGA1_Slot0', {'model': 'd5005', 'component': 'slot'}, 'takes a function image'),
+        (f'{ITEMS}/HGX_FW_GPU_0', {'model': 'a100'}, 'has model h100'),
+        (f'{ITEMS}/HGX_FW_GPU_0', {'component': 'erot'}, 'is component gpu'),
+        (f'{SLOTS}/FPGA1_Slot0', {'model': 'd5005', 'component': 'slot'}, 'requires a function image'),
     ],
 )
 def test_an_image_for_something_else_is_an_exception_that_says_so(fast, client, gpu_image, target, arguments, message):
@@ -248,7 +248,7 @@ def test_a_function_image_is_no_firmware(fast, client, function_image):
     """Firmware and function are two things, also at the FPGA's own item."""
     bmc = client(fast('fpga-server').bmcs['host'])
     task = bmc.finished(bmc.push(f'{ITEMS}/FPGA1_FW', function_image()))
-    assert 'takes a firmware image' in task['Messages'][-1]['Message']
+    assert 'requires a firmware image' in task['Messages'][-1]['Message']
 
 
 def test_programming_a_slot_makes_its_function_appear(fast, client, function_image):
@@ -301,7 +301,7 @@ def test_write_protected_stops_the_bmc_and_can_be_taken_back(fast, client, gpu_i
     assert 204 == bmc.patch(item, {'WriteProtected': True}).status_code
     assert True is bmc.get(item)['WriteProtected']
     task = bmc.finished(bmc.push(item, gpu_image()))
-    assert 'is write protected' in task['Messages'][-1]['Message']
+    assert 'is write-protected' in task['Messages'][-1]['Message']
     assert None is machine.truth()['components']['host/HGX_FW_GPU_0']['staged']
     bmc.patch(item, {'WriteProtected': False})
     assert 'Completed' == bmc.finished(bmc.push(item, gpu_image()))['TaskState']

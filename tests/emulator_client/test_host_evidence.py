@@ -235,6 +235,6 @@ def test_a_look_over_ipmi_costs_three_commands_more_and_a_poll_one(emulated_mach
 def test_nothing_unheard_of_starts_an_emulated_host(emulated_machine: Callable[..., Any]) -> None:
     """A word that is misspelt is no cause, and starts nothing."""
     machine = emulated_machine('fpga-server')
-    with pytest.raises(ValueError, match='no such cause; there are UNKNOWN, COMMAND'):
+    with pytest.raises(ValueError, match='unknown cause; the causes are UNKNOWN, COMMAND'):
         machine.power('ForceOff', cause='CLOK')
     assert 'On' == machine.truth()['systems']['host']['power']

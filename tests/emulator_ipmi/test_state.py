@@ -266,16 +266,16 @@ IPMI = ('kept', 'ipmi of host')
     ('path', 'value', 'told'),
     [
         (('kept',), 'nothing', 'dictionary'),
-        ((*IPMI, 'users', 'now'), None, "'now' is missing, or is not of this machine"),
+        ((*IPMI, 'users', 'now'), None, "'now' is missing, or unknown to this machine"),
         ((*IPMI, 'users', 'now', 1, 2), 'zz', 'non-hexadecimal number'),
-        ((*IPMI, 'users', 'now', 1, 2), '00', 'IPMI user 2 is none'),
-        ((*IPMI, 'users', 'now', 1, 5), 9, 'IPMI user 2 is none'),
-        ((*IPMI, 'users', 'second', 1, 2), 9, 'IPMI user 2 is none'),
-        ((*IPMI, 'lan', 'parameters', '99'), '00', '99 is missing, or is not of this machine'),
+        ((*IPMI, 'users', 'now', 1, 2), '00', 'the stored IPMI user 2 is not valid'),
+        ((*IPMI, 'users', 'now', 1, 5), 9, 'the stored IPMI user 2 is not valid'),
+        ((*IPMI, 'users', 'second', 1, 2), 9, 'the stored IPMI user 2 is not valid'),
+        ((*IPMI, 'lan', 'parameters', '99'), '00', '99 is missing, or unknown to this machine'),
         ((*IPMI, 'lan', 'access'), [[2, 4]], 'not enough values'),
-        ((*IPMI, 'frus', '0'), '00', 'of another number or size'),
-        ((*IPMI, 'records', 'raw', '1'), '', 'the sensor data records of IPMI are none'),
-        ((*IPMI, 'firewall', 'commands', 'F'), None, 'the firewall of IPMI is of other channels'),
+        ((*IPMI, 'frus', '0'), '00', 'differ in number or size'),
+        ((*IPMI, 'records', 'raw', '1'), '', 'the stored sensor data records are not valid'),
+        ((*IPMI, 'firewall', 'commands', 'F'), None, 'the stored IPMI firewall is for other channels'),
         ((*IPMI, 'firewall', 'commands', 'F'), [[6, 0, '']], 'not enough values'),
     ],
 )
@@ -304,7 +304,7 @@ def test_the_program_ends_with_a_line_where_its_state_is_spoilt(started, tmp_pat
     process = started('--ipmi').process
     _, err = process.communicate(timeout=20)
     assert 1 == process.returncode
-    assert f'emulate: cannot serve: {file}: IPMI user 2 is none; ' in err.decode()
+    assert f'emulate: cannot serve: {file}: the stored IPMI user 2 is not valid; ' in err.decode()
     assert 1 == len(err.decode().splitlines())
     assert document == json.loads(file.read_text())
 

@@ -597,7 +597,10 @@ CASES: dict[str, Case] = {
         number='F28',
         meets=fault('image-damaged', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=('the BMC says that the update failed', 'the trailer does not fit the image: it was cut or changed on the way'),
+        says=(
+            'the BMC says that the update failed',
+            'the trailer (SHA-256) of the image is wrong: the image was truncated or changed',
+        ),
     ),
     'image-dropped-in-the-restart': Case(
         number='F28',
@@ -618,7 +621,7 @@ CASES: dict[str, Case] = {
         meets=fault('other-variant', takes='h100-oem', shows={'SubsystemId': '0x1abc'}, **CARD),
         ends=Ending.HELD,
         says=(
-            'is a h100-oem, the image is for a h100',
+            'has model h100-oem, but the image is for model h100',
             'image erot-old was to be put back: the BMC says that the update failed',
             'the host stays powered off',
         ),

@@ -62,7 +62,7 @@ ADDITIONS = {
         most_files=2,
         checks=(FAULTS, BUSY),
         missed={
-            'baremetal_acc/emulator/fault.py': (BUSY, r"unknown fault 'busy-again'; one of .*absent-while-off"),
+            'baremetal_acc/emulator/fault.py': (BUSY, r"unknown fault 'busy-again'; the faults are .*absent-while-off"),
             'tests/emulator/test_fault_http.py': (FAULTS, 'fault busy-again: no test makes it; add one to tests/emulator'),
         },
     ),

@@ -165,8 +165,8 @@ class MachineMaker:
                 raise BadParameter(f'{self.product} has no setting {key!r}; it has {", ".join(machine.settings)}')
             machine.settings[key].value = machine.settings[key].in_force = value
         for name in sorted(parameters.features - set(self._features)):
-            known = ', '.join(self._features) or 'no features'
-            raise BadParameter(f'{self.product} has no feature {name!r}; it can have {known}')
+            known = ', '.join(self._features) or 'none'
+            raise BadParameter(f'{self.product} has no feature {name!r}; its features are {known}')
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')

@@ -55,7 +55,7 @@ FORMS = {
 
 WRONG_TARGET = MessageForm(
     id='NvidiaUpdate.1.2.FirmwareUpdateTargetInvalid',
-    text='%1 is no resource whose firmware can be updated.',
+    text='%1 is not a resource whose firmware can be updated.',
     severity='Critical',
 )
 

@@ -58,7 +58,7 @@ class LanChannel:
 
     def __init__(self, kg: bytes = b'', suites: Iterable[int] = ()) -> None:
         if len(kg) > KEY_BYTES:
-            raise ValueError(f'K_G has {KEY_BYTES} bytes at most')
+            raise ValueError(f'K_G must have at most {KEY_BYTES} bytes')
         self.kg = kg
         self.kg_locked = False
         self.suites = tuple(sorted(suites))
@@ -117,7 +117,7 @@ class LanChannel:
         kg = bytes.fromhex(stored['kg'])
         parameters = {int(number): bytes.fromhex(data) for number, data in stored['parameters'].items()}
         if len(kg) > KEY_BYTES or any(len(data) != len(self.parameters[number]) for number, data in parameters.items()):
-            raise ValueError('the LAN channel of IPMI is none')
+            raise ValueError('the stored state of the IPMI LAN channel is not valid')
         if stored.get('suites') != list(self.suites):
             parameters.pop(SUITE_LIMITS, None)  # they were the limits of other suites
         self.stored, self.now = (

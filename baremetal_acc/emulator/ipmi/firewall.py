@@ -171,7 +171,7 @@ class EmulatedFirewall:
         commands = {int(channel, 16): set(map(place, told)) for channel, told in stored['commands'].items()}
         parts = {int(c, 16): {(place(one), int(number)) for one, number in told} for c, told in stored['parts'].items()}
         if not set(commands) == set(parts) == set(self.disabled):
-            raise ValueError('the firewall of IPMI is of other channels')
+            raise ValueError('the stored IPMI firewall is for other channels')
         self.disabled, self.disabled_parts = commands, parts
 
     # -- enforcement --------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def inventory(
     offsets.append(len(body) // 8 + 1 if records else 0)
     body += _records(records)
     if max(offsets) > 0xFF:
-        raise ValueError(f'an area begins {max(offsets) * 8} bytes from the start, and 2040 is the most')
+        raise ValueError(f'a FRU area begins at offset {max(offsets) * 8}, but the limit is 2040 bytes')
     header = bytes((_FORMAT, *offsets, 0))
     return (header + bytes((checksum(header),)) + body).ljust(size_bytes, b'\xff')
 
@@ -126,7 +126,7 @@ def _text(text: str) -> bytes:
     raw = text.encode('latin-1')
     raw = raw + b' ' if len(raw) == 1 else raw
     if len(raw) > _LONGEST_TEXT:
-        raise ValueError(f'{text!r} is longer than the {_LONGEST_TEXT} bytes of a field')
+        raise ValueError(f'{text!r} is longer than a FRU field allows ({_LONGEST_TEXT} bytes)')
     return bytes((_LATIN | len(raw),)) + raw
 
 
@@ -134,7 +134,7 @@ def _area(head: bytes, texts: tuple[str, ...]) -> bytes:
     inner = head + b''.join(_text(text) for text in texts) + bytes((_END,))
     inner += bytes(-(len(inner) + 3) % 8)
     if len(inner) + 3 > 0xFF * 8:
-        raise ValueError(f'an area of {len(inner) + 3} bytes: 2040 is the most')
+        raise ValueError(f'a FRU area has {len(inner) + 3} bytes, but the limit is 2040')
     area = bytes((_FORMAT, (len(inner) + 3) // 8)) + inner
     return area + bytes((checksum(area),))
 
@@ -143,7 +143,7 @@ def _records(records: tuple[tuple[int, bytes], ...]) -> bytes:
     encoded = b''
     for number, (kind, data) in enumerate(records, 1):
         if len(data) > 0xFF:
-            raise ValueError(f'a record of {len(data)} bytes: 255 is the most')
+            raise ValueError(f'a FRU record has {len(data)} bytes, but the limit is 255')
         head = bytes((kind, 2 | (_LAST if number == len(records) else 0), len(data), checksum(data)))
         encoded += head + bytes((checksum(head),)) + data
     return encoded
@@ -160,7 +160,7 @@ class FruDevices:
 
     def __init__(self, contents: dict[int, bytes], *, longest: int = 64) -> None:
         if any(len(content) > 0xFFFF for content in contents.values()):
-            raise ValueError('an inventory has 65535 bytes at most')
+            raise ValueError('a FRU inventory must have at most 65535 bytes')
         self.contents = {number: bytearray(content) for number, content in contents.items()}
         self.protected: set[int] = set()
         self.longest = longest
@@ -176,7 +176,7 @@ class FruDevices:
         """
         contents = {int(number): bytes.fromhex(content) for number, content in stored.items()}
         if {n: len(content) for n, content in contents.items()} != {n: len(c) for n, c in self.contents.items()}:
-            raise ValueError('the FRU inventories of IPMI are of another number or size')
+            raise ValueError('the stored FRU inventories differ in number or size from those of this machine')
         for number, content in contents.items():
             self.contents[number][:] = content
 

@@ -32,7 +32,7 @@ class ExtendedLan:
         self, channel: LanChannel, *, inbound_bytes: int = 1024, outbound_bytes: int = 1024, start: int = 0xC0
     ) -> None:
         if start < OEM_FROM or not _PAYLOAD_OVERHEAD < inbound_bytes <= 0xFFFF or not 0 < outbound_bytes <= 0xFFFF:
-            raise ValueError('HPM.2: parameters from C0h on, payloads of at most 65535 bytes')
+            raise ValueError('HPM.2: the first parameter must be at least C0h, and payloads must have at most 65535 bytes')
         self._start = start
         self.inbound_bytes = inbound_bytes
         sizes = inbound_bytes.to_bytes(2, 'little') + outbound_bytes.to_bytes(2, 'little')

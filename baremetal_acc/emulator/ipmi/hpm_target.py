@@ -31,9 +31,13 @@ class UpgradeTarget:
     def __init__(self, machine: Machine, parts: Mapping[int, HpmPart], times: Times, ability: Ability) -> None:
         for number, part in parts.items():
             if not 0 <= number < MOST_COMPONENTS or part.key not in machine.components:
-                raise ValueError(f'component {number}: 0 to {MOST_COMPONENTS - 1}, and one of the machine, not {part.key!r}')
+                raise ValueError(
+                    f'component {number} ({part.key!r}): number 0 to {MOST_COMPONENTS - 1} and a key of the machine required'
+                )
             if not part.name.isascii() or len(part.name) >= NAME_BYTES:
-                raise ValueError(f'component {number}: {part.name!r} has more than {NAME_BYTES - 1} ASCII characters')
+                raise ValueError(
+                    f'component {number}: the name {part.name!r} must have at most {NAME_BYTES - 1} ASCII characters'
+                )
             for bank in (machine.components[part.key].active, machine.components[part.key].previous):
                 if bank is not None:
                     version_bytes(bank.version)

@@ -40,7 +40,7 @@ class Eeprom:
 
     def __init__(self, content: bytearray, *, address_bytes: int = 2) -> None:
         if address_bytes not in (1, 2) or not 0 < len(content) <= 256**address_bytes:
-            raise ValueError(f'an EEPROM of {len(content)} bytes with an address of {address_bytes}')
+            raise ValueError(f'an EEPROM of {len(content)} bytes cannot have addresses of {address_bytes} bytes')
         self.content = content
         self.protected = False
         self._address_bytes = address_bytes

@@ -99,7 +99,7 @@ class PlainRecord:
 def _name(name: str) -> bytes:
     raw = name.encode('latin-1')
     if len(raw) > _LONGEST_NAME:
-        raise ValueError(f'{name!r} is longer than the {_LONGEST_NAME} bytes of a name')
+        raise ValueError(f'the name {name!r} of a sensor data record is longer than {_LONGEST_NAME} bytes')
     return bytes((_LATIN | len(raw),)) + raw
 
 
@@ -158,7 +158,7 @@ class Repository:
         """
         raw = {int(number): bytes.fromhex(record) for number, record in stored['raw'].items()}
         if any(len(record) < _HEADER_BYTES - 2 or not 0 < number < stored['next'] for number, record in raw.items()):
-            raise ValueError('the sensor data records of IPMI are none')
+            raise ValueError('the stored sensor data records are not valid')
         self.raw, self._next = raw, int(stored['next'])
         self._added, self._erased = int(stored['added']), int(stored['erased'])
 

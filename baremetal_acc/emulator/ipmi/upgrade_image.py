@@ -32,11 +32,11 @@ def version_bytes(version: str) -> bytes:
     """
     parts = version.split('.')
     if not 2 <= len(parts) <= len(NO_VERSION) or not all(part.isascii() and part.isdecimal() for part in parts):
-        raise ValueError(f'{version!r} is no version for HPM.1: two to six numbers with dots between')
+        raise ValueError(f'{version!r} is not an HPM.1 version: two to six numbers, separated by dots')
     major, minor, *auxiliary = (int(part) for part in parts)
     if major > _LARGEST_MAJOR or minor > _LARGEST_MINOR or any(part > 0xFF for part in auxiliary):
         raise ValueError(
-            f'{version!r} is no version for HPM.1: at most {_LARGEST_MAJOR}, then {_LARGEST_MINOR}, then four times 255'
+            f'{version!r} is not an HPM.1 version: the largest numbers: {_LARGEST_MAJOR}, {_LARGEST_MINOR} and four times 255'
         )
     return bytes((major, minor // 10 << 4 | minor % 10, *auxiliary)).ljust(len(NO_VERSION), b'\0')
 
@@ -87,9 +87,9 @@ def build_upgrade_image(
     :raises ValueError: there is no upload, or a component, a version or a text cannot be expressed.
     """
     if not uploads:
-        raise ValueError('an upgrade image without an upload')
+        raise ValueError('an upgrade image requires at least one upload')
     if any(not 0 <= one.component < MOST_COMPONENTS for one in uploads):
-        raise ValueError(f'a component has a number of 0 to {MOST_COMPONENTS - 1}')
+        raise ValueError(f'the number of a component must be 0 to {MOST_COMPONENTS - 1}')
     mask = sum(1 << number for number in {one.component for one in uploads})
     head = (
         SIGNATURE
@@ -109,7 +109,7 @@ def build_upgrade_image(
     for one in uploads:
         described = one.description.encode('ascii')
         if len(described) >= _DESCRIPTION_BYTES:
-            raise ValueError(f'{one.description!r} is longer than the {_DESCRIPTION_BYTES - 1} bytes of a description')
+            raise ValueError(f'the description {one.description!r} is longer than {_DESCRIPTION_BYTES - 1} bytes')
         start = bytes((_UPLOAD, 1 << one.component))
         more = version_bytes(one.version) + described.ljust(_DESCRIPTION_BYTES, b'\0') + len(one.data).to_bytes(4, 'little')
         whole += start + bytes((checksum(start + more if long_checksum else start),)) + more + one.data

@@ -65,7 +65,9 @@ class Users:
         """
         named = name.encode()
         if not 1 < number <= CAPACITY or len(named) > NAME_BYTES or len(password) > _LONG or 0 in named + password:
-            raise ValueError(f'user {number}: 2 to {CAPACITY}, a name of {NAME_BYTES} and a password of {_LONG} bytes at most')
+            raise ValueError(
+                f'IPMI user {number}: number 2 to {CAPACITY}, name of at most {NAME_BYTES} bytes, password of at most {_LONG}'
+            )
         size = _SHORT if len(password) <= _SHORT else _LONG
         self._users[number] = UserTable(
             name=named, password=password.ljust(size, b'\0'), enabled=True, access=_MESSAGING, limit=privilege
@@ -110,11 +112,11 @@ class Users:
             )
             known = number in self._users and limit in (*EmulatedPrivilege, NO_ACCESS) and access & ~_ACCESS_BITS == 0
             if not known or len(user.name) > NAME_BYTES or len(user.password) not in (_SHORT, _LONG):
-                raise ValueError(f'IPMI user {number} is none')
+                raise ValueError(f'the stored IPMI user {number} is not valid')
             users[number] = user
         for number, access, limit in stored.get('second', ()):
             if limit not in (*EmulatedPrivilege, NO_ACCESS) or access & ~_ACCESS_BITS:
-                raise ValueError(f'IPMI user {number} is none')
+                raise ValueError(f'the stored IPMI user {number} is not valid')
             users[number].second = access, limit
         self._users |= users
 

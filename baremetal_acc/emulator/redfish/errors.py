@@ -14,14 +14,14 @@ UPDATE = 'Update.1.2.0'
 
 # key -> (text with %1, %2 ..., number of arguments, severity, what to do)
 BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
-    'Success': ('The request was carried out.', 0, 'OK', 'None'),
+    'Success': ('The request was executed.', 0, 'OK', 'None'),
     'Created': ('The resource was created.', 0, 'OK', 'None'),
-    'GeneralError': ('An error occurred that no other message describes.', 0, 'Critical', 'Look at the log of the service.'),
-    'InternalError': ('The service failed while it carried out the request.', 0, 'Critical', 'Repeat the request.'),
+    'GeneralError': ('An error occurred that no other message describes.', 0, 'Critical', 'See the log of the service.'),
+    'InternalError': ('The service failed during the request.', 0, 'Critical', 'Repeat the request.'),
     'MalformedJSON': ('The body of the request is not JSON.', 0, 'Critical', 'Send a JSON object.'),
     'UnrecognizedRequestBody': ('The body of the request cannot be understood.', 0, 'Warning', 'Correct the body.'),
-    'EmptyJSON': ('The request holds an empty JSON object.', 0, 'Warning', 'Send at least one property.'),
-    'ResourceMissingAtURI': ('There is no resource at %1.', 1, 'Critical', 'Use a URI that the service has told.'),
+    'EmptyJSON': ('The request contains an empty JSON object.', 0, 'Warning', 'Send at least one property.'),
+    'ResourceMissingAtURI': ('There is no resource at %1.', 1, 'Critical', 'Use a URI that the service has returned.'),
     'OperationNotAllowed': ('This method is not allowed on this resource.', 0, 'Critical', 'Use another method.'),
     'ActionNotSupported': ('The action %1 is not supported here.', 1, 'Critical', 'Use an action that the resource offers.'),
     'ActionParameterMissing': ('The action %1 needs the parameter %2.', 2, 'Critical', 'Give the parameter.'),
@@ -64,10 +64,10 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
     'ArraySizeTooLong': ('The array %1 may have %2 elements at most.', 2, 'Warning', 'Send fewer elements.'),
     'ResourceAlreadyExists': ('A %1 with %2 = %3 exists already.', 3, 'Critical', 'Use another value.'),
     'ResourceInUse': ('The resource is in use.', 0, 'Warning', 'Wait and repeat the request.'),
-    'ResourceInStandby': ('The resource is in standby.', 0, 'Critical', 'Bring it to the needed state first.'),
+    'ResourceInStandby': ('The resource is in standby.', 0, 'Critical', 'Bring the resource to the required state first.'),
     'ServiceTemporarilyUnavailable': ('The service is busy. Repeat after %1 seconds.', 1, 'Critical', 'Wait and repeat.'),
     'NoValidSession': ('There is no valid session.', 0, 'Critical', 'Log in.'),
-    'SessionLimitExceeded': ('There are as many sessions as there can be.', 0, 'Critical', 'End another session first.'),
+    'SessionLimitExceeded': ('The limit of sessions is reached.', 0, 'Critical', 'End another session first.'),
     'InsufficientPrivilege': ('The account may not do this.', 0, 'Critical', 'Use an account with more rights.'),
     'ResourceAtUriUnauthorized': ('Access to %1 was refused: %2.', 2, 'Critical', 'Log in with a valid account.'),
     'PreconditionFailed': ('The ETag does not match: the resource has changed.', 0, 'Critical', 'Read the resource again.'),
@@ -81,18 +81,18 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
         'Correct the value.',
     ),
     'QueryParameterOutOfRange': ('The value %1 of the query parameter %2 is outside %3.', 3, 'Warning', 'Correct the value.'),
-    'CreateLimitReachedForResource': ('There are as many of these as there can be.', 0, 'Critical', 'Delete one first.'),
+    'CreateLimitReachedForResource': ('The limit of resources of this kind is reached.', 0, 'Critical', 'Delete one first.'),
 }
 
 UPDATE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
     'InstallingOnComponent': ('The image %1 is being written to %2.', 2, 'OK', 'None'),
     'UpdateSuccessful': ('%1 was updated with the image %2.', 2, 'OK', 'None'),
     'VerifyingAtComponent': ('The image %1 is being checked at %2.', 2, 'OK', 'None'),
-    'AwaitToUpdate': ('The image %1 on %2 waits for an action.', 2, 'OK', 'Ask for the action that it waits for.'),
+    'AwaitToUpdate': ('The image %1 on %2 waits for an action.', 2, 'OK', 'Request the action that the image waits for.'),
     'AwaitToActivate': ('The image %1 on %2 waits for activation.', 2, 'OK', 'Restart the system.'),
-    'TransferFailed': ('The image %1 could not be brought to %2.', 2, 'Critical', 'Send the image again.'),
-    'VerificationFailed': ('The image %1 was found wrong for %2.', 2, 'Critical', 'Use an image that fits.'),
-    'ApplyFailed': ('The image %1 could not be written to %2.', 2, 'Critical', 'Look at the other messages.'),
+    'TransferFailed': ('The image %1 could not be transferred to %2.', 2, 'Critical', 'Send the image again.'),
+    'VerificationFailed': ('The image %1 failed the verification at %2.', 2, 'Critical', 'Use an image that fits.'),
+    'ApplyFailed': ('The image %1 could not be written to %2.', 2, 'Critical', 'See the other messages.'),
 }
 
 REGISTRIES: Mapping[str, tuple[str, Mapping[str, tuple[str, int, str, str]]]] = {
@@ -133,7 +133,7 @@ class MessageForm:
 PACKAGE_FORMS: Mapping[str, MessageForm] = {
     'target': MessageForm(id='Update.1.0.TargetDetermined', text='%1 will be updated with the image %2.'),
     'transferring': MessageForm(
-        id='Update.1.0.TransferringToComponent', text='The image %1 is being brought to %2.', image_first=True
+        id='Update.1.0.TransferringToComponent', text='The image %1 is being transferred to %2.', image_first=True
     ),
     'verifying': MessageForm(
         id='Update.1.0.VerifyingAtComponent', text='The image %1 is being checked at %2.', image_first=True
@@ -145,10 +145,16 @@ PACKAGE_FORMS: Mapping[str, MessageForm] = {
     ),
     'skipped': MessageForm(id='OpenBMC.0.4.ComponentUpdateSkipped', text='The update of %1 was skipped: %2.'),
     'part-transfer-failed': MessageForm(
-        id='Update.1.0.TransferFailed', text='The image %1 could not be brought to %2.', severity='Critical', image_first=True
+        id='Update.1.0.TransferFailed',
+        text='The image %1 could not be transferred to %2.',
+        severity='Critical',
+        image_first=True,
     ),
     'part-verify-failed': MessageForm(
-        id='Update.1.0.VerificationFailed', text='The image %1 was found wrong at %2.', severity='Critical', image_first=True
+        id='Update.1.0.VerificationFailed',
+        text='The image %1 failed the verification at %2.',
+        severity='Critical',
+        image_first=True,
     ),
     'part-apply-failed': MessageForm(
         id='Update.1.0.ApplyFailed', text='The image %1 could not be written to %2.', severity='Critical', image_first=True

@@ -210,7 +210,7 @@ class ResourceTree:
         """
         for resource in resources:
             if resource.uri in self._fixed:
-                raise ValueError(f'{resource.uri} is there already')
+                raise ValueError(f'{resource.uri} already exists')
             self._fixed[resource.uri] = resource
 
     def extend(self, uri: str, more: Callable[[], Body], writable: Callable[[], Writables] | None = None) -> None:

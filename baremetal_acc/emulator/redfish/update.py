@@ -218,7 +218,7 @@ def _start_update(view: View) -> Outcome:
     except WriteRefused as why:
         raise busy(RETRY_AFTER_SECONDS) from why
     if not started:
-        raise RedfishError(400, 'GeneralError', text='No image waits to be started.')
+        raise RedfishError(400, 'GeneralError', text='No update waits for StartUpdate.')
     return accepted(view, started[0])
 
 
@@ -336,10 +336,14 @@ def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
         component = by_uri.get(target) if isinstance(target, str) else None
         if component is None or view.is_absent(component.device) or _is_refused(view, component.uri):
             raise RedfishError(
-                400, 'PropertyValueNotInList', str(target), 'Targets', text="It is no item of this BMC's inventories."
+                400,
+                'PropertyValueNotInList',
+                str(target),
+                'Targets',
+                text="The target is not an item of this BMC's inventories.",
             )
         if not component.updateable:
-            raise RedfishError(400, 'PropertyValueNotInList', target, 'Targets', text='It is not updateable.')
+            raise RedfishError(400, 'PropertyValueNotInList', target, 'Targets', text='The target is not updateable.')
         keys.append(component.key)
     refuse_if_busy(view, keys)
     return tuple(keys)
@@ -384,7 +388,9 @@ def _named(view: View, target: object) -> tuple[Tray, tuple[str, ...]]:
 def _wrong_target(view: View, target: str) -> RedfishError:
     if view.wrong_target is not None:
         return RedfishError(400, 'PropertyValueNotInList', form=view.wrong_target.dress(target[:MAX_URI], ''))
-    return RedfishError(400, 'PropertyValueNotInList', target[:MAX_URI], 'Targets', text='It cannot be updated here.')
+    return RedfishError(
+        400, 'PropertyValueNotInList', target[:MAX_URI], 'Targets', text='The target cannot be updated by this BMC.'
+    )
 
 
 def deliver(view: View, task: Task, upload: Upload) -> None:
@@ -393,10 +399,10 @@ def deliver(view: View, task: Task, upload: Upload) -> None:
     if isinstance(upload, PackageMaker) and view.trays:
         machine.package_arrived(task, upload)
     elif view.trays:
-        text = str(upload) if isinstance(upload, BadImage) else 'What was sent is no PLDM package'
+        text = str(upload) if isinstance(upload, BadImage) else 'The upload is not a PLDM package'
         machine.refuse_package(task, 'bad-package', text)
     elif isinstance(upload, PackageMaker):
-        machine.image_arrived(task, BadImage('a package is not taken here: send an image for one component'))
+        machine.image_arrived(task, BadImage('this BMC does not accept packages: send an image for one component'))
     else:
         machine.image_arrived(task, upload)
 

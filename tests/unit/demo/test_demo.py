@@ -112,7 +112,7 @@ def test_the_story_is_as_wide_as_the_terminal(tmp_path: Path, monkeypatch: pytes
     cells = ('FPGA', 'FPGA PAC D5005 with a long name', 'IN15494610198', 'Slot0: empty, Slot1: empty', 'locked words ' * 12)
     with Screen(tmp_path / 'story.txt') as screen:
         screen.section(
-            'Deploy: locks are engaged and read back once more, then the node is handed over (baremetal node deploy)'
+            'Deploy: Ironic engages the locks again, reads them back, and hands the node over (baremetal node deploy)'
         )
         screen.say('A sentence of many words. ' * 9)
         screen.table(('kind', 'model', 'serial', 'slots', 'locks'), [cells])

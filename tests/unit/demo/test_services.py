@@ -135,7 +135,7 @@ def test_an_ironic_that_cannot_start_says_why(start: Start, tmp_path: Path) -> N
     output, errors = process.communicate(timeout=120)
     assert (1, '') == (process.returncode, output)
     assert 'no-such-type' in errors
-    assert 'ironic: its worker died at its start' in errors
+    assert 'ironic: its worker process died during the start' in errors
     assert '' == left_over(tmp_path)
 
 
@@ -152,8 +152,8 @@ def left_over(tmp_path: Path) -> str:
     ('arguments', 'reason'),
     [
         ((), 'nothing to start'),
-        (('--ironic', '--ironic-conf-extra', '/nowhere.conf'), '/nowhere.conf is no file'),
-        (('--ironic', '--env', 'NAME'), 'K=V is expected'),
+        (('--ironic', '--ironic-conf-extra', '/nowhere.conf'), '/nowhere.conf is not a file'),
+        (('--ironic', '--env', 'NAME'), 'expected K=V'),
     ],
 )
 def test_wrong_arguments_are_named(start: Start, arguments: tuple[str, ...], reason: str) -> None:

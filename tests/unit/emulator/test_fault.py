@@ -41,7 +41,7 @@ def test_a_count_is_used_up_and_looking_does_not_use_it():
         ({'name': 'refuse', 'after': 1}, 'after cannot be'),
         ({'name': 'slow', 'count': 0}, 'count must be'),
         ({'name': 'slow', 'uri': 3}, 'uri must be a glob'),
-        ({'name': 'version-lies', 'version': 3}, 'version must be a text'),
+        ({'name': 'version-lies', 'version': 3}, 'version must be a string'),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_and_names_the_item(rule, words):

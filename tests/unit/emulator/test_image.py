@@ -141,9 +141,9 @@ def test_the_command_line_builds_an_upgrade_image_of_hpm(tmp_path, capsys):
 @pytest.mark.parametrize(
     ('words', 'reason'),
     [
-        (['--version', '2.x'], "'2.x' is no version for HPM.1"),
-        (['--version', '2.0', '--device-id', '256'], '256 is no number of 0 to 255'),
-        (['--version', '2.0', '--number', 'one'], 'one is no number of 0 to 7'),
+        (['--version', '2.x'], "'2.x' is not an HPM.1 version"),
+        (['--version', '2.0', '--device-id', '256'], '256 is not a number from 0 to 255'),
+        (['--version', '2.0', '--number', 'one'], 'one is not a number from 0 to 7'),
     ],
 )
 def test_no_upgrade_image_is_built_of_what_hpm_cannot_tell(tmp_path, capsys, words, reason):

@@ -266,7 +266,7 @@ def test_updates_of_different_components_run_together_and_the_same_component_wai
     update(machine, GPU, image())
     assert f'{GPU} is being updated' == machine.busy('host', [GPU])
     update(machine, EROT, image(component='erot'))
-    assert 'this BMC takes 2' in machine.busy('host', [FPGA])
+    assert 'of at most 2 updates' in machine.busy('host', [FPGA])
     assert None is machine.busy('dpu', [NIC])
     passes(machine, 10)
     assert None is machine.busy('host', [GPU])
@@ -547,7 +547,7 @@ def test_a_tenant_of_one_of_two_hosts_reaches_its_own_cards_and_the_shared_one()
     """By the door of a host that is on; a lock of the shared card closes the ways of both."""
     machine = machine_of('twin-server', gpus=1)
     assert ('node0', 'node1') == machine.hosts
-    with pytest.raises(WriteRefused, match='no pcie way'):
+    with pytest.raises(WriteRefused, match='no path pcie'):
         machine.write_from_host('GPU_1', image(), path='pcie', host='node0')
     machine.reset_system('node0', 'ForceOff')
     passes(machine, 2)
@@ -560,7 +560,7 @@ def test_a_tenant_of_one_of_two_hosts_reaches_its_own_cards_and_the_shared_one()
     assert SHARED == machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host='node1').key
     machine.configure('SharedFPGA_FW/WriteProtected', True)
     for host in ('node1', None):
-        with pytest.raises(WriteRefused, match='blocks the pcie way'):
+        with pytest.raises(WriteRefused, match='blocks the path pcie'):
             machine.write_from_host('SharedFPGA', image('d5005', 'fpga'), path='pcie', host=host)
 
 

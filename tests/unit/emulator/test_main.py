@@ -57,21 +57,24 @@ def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
 def test_each_option_changes_one_thing_and_is_refused_without_ipmi(words, found):
     """What is the default is not."""
     assert (True, False) == (found(options('--ipmi', *words)), found(IpmiOptions()))
-    with pytest.raises(BadParameter, match=f'{words[0]}: is about IPMI; add --ipmi'):
+    with pytest.raises(BadParameter, match=f'{words[0]}: requires --ipmi'):
         options(*words)
 
 
 def test_what_is_not_there_has_no_habits():
     """Both at once are a mistake."""
-    with pytest.raises(BadParameter, match='there is no firewall'):
+    with pytest.raises(BadParameter, match='--firewall-habit: cannot be used with --no-firewall'):
         options('--ipmi', '--no-firewall', '--firewall-habit', 'forgets')
-    with pytest.raises(BadParameter, match='nothing takes firmware'):
+    with pytest.raises(BadParameter, match='--hpm-habit: cannot be used with --no-hpm'):
         options('--ipmi', '--no-hpm', '--hpm-habit', 'undesirable')
 
 
 @pytest.mark.parametrize(
     ('words', 'reason'),
-    [(['--ipmi-suites', '3,0'], '3,0 are no cipher suites: 3, 17'), (['--ipmi-loss', '2'], '2 is no share')],
+    [
+        (['--ipmi-suites', '3,0'], '3,0 is not a list of cipher suites: give some of 3, 17'),
+        (['--ipmi-loss', '2'], '2 is not a share'),
+    ],
 )
 def test_what_cannot_be_is_refused(words, reason, capsys):
     """With what could be."""

@@ -172,7 +172,7 @@ def encoded(components, payload):
 
 def test_images_that_lie_upon_each_other_are_refused():
     """Else each of them would cost as much to read as all of the payload."""
-    with pytest.raises(BadImage, match='upon each other'):
+    with pytest.raises(BadImage, match='overlap'):
         read(encoded([(0, 50), (49, 50), (100, 1)], bytes(200)))
 
 
@@ -204,7 +204,7 @@ def test_ten_thousand_changed_packages_neither_crash_nor_differ_from_what_the_cl
 
 def test_what_has_no_room_cannot_be_built():
     """A version of 300 letters."""
-    with pytest.raises(ValueError, match='room'):
+    with pytest.raises(ValueError, match='too large for its field'):
         build_package('x' * 300, (), ())
 
 
