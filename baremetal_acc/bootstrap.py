@@ -89,8 +89,8 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
             Paper(name=Path(found.path).name, digest=loaded.digest),
         ),
         remarks=tuple(
-            f'{settings.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises '
-            'nothing'
+            f'{settings.baseline}: rule {rule}: takes names {name!r}, but {found.path} has no such function: nothing is '
+            'published for it'
             for rule, name in unknown(read, found.images)
         ),
     )
@@ -243,14 +243,14 @@ def _origin(entry: str) -> UrlOrigin:
         return address.origin(entry)
     except ValueError:
         hint = 'write HOST or HOST:PORT, or http://HOST:PORT for a server without TLS'
-        raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is no server', hint=hint) from None
+        raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is not a server', hint=hint) from None
 
 
 def _named(settings: Settings, name: str, *, arguments: bool) -> str:
     """Say which option or argument sets a file, as a hint."""
     if arguments and name in settings.from_arguments:
         return f'--{name} names it'
-    return f'option [{GROUP}] {name} names it' + (f', --{name} another one' if arguments else '')
+    return f'option [{GROUP}] {name} names it' + (f'; use --{name} for another file' if arguments else '')
 
 
 def _text_of(path: Path | None) -> str | None:

@@ -255,7 +255,7 @@ class PackageMalformed(ImageError):
         self.offset = offset
         self.found = found
         self.expected = expected
-        super().__init__(image=image, what=f'{field} at byte {offset}: {found}, and {expected} is expected')
+        super().__init__(image=image, what=f'{field} at byte {offset}: {found}; expected: {expected}')
 
 
 class Refused(AccError):

@@ -36,7 +36,7 @@ LARGEST = 4 * 1024 * 1024
 BUSY_SECONDS = 30.0
 """Seconds to wait for other processes: each holds the database for some milliseconds."""
 
-AGAIN = 'see to that, then give the same command again'
+AGAIN = 'fix the cause, then run the same command again'
 
 _ELSEWHERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 _UNUSABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -82,8 +82,8 @@ class Earlier:
         for path in [self.at] if whole else self.left(database):
             kept = path.with_name(f'{path.name}.migrated')
             if lstat(kept) is not None:
-                what = f'{path}: an earlier release has worked here since {database} was made, and that is not in it'
-                raise StateError(what, hint=f'see which counts, then move {path} away, or {database} and {kept}')
+                what = f'{path}: an earlier release has stored state here that {database}, made before, does not contain'
+                raise StateError(what, hint=f'decide which state is valid, then move {path} away, or {database} and {kept}')
             path.rename(kept)
         temporary = database.with_name(f'.{database.name}.link')
         with suppress(FileNotFoundError):
@@ -169,7 +169,7 @@ class StateFile:
         """
         if atomic_file.others_may_write(folder.stat()):
             hint = f'chmod 700 {folder}, as its owner; or {self.elsewhere}'
-            raise StateError(f'{folder}: others may write there, and could {self.risk}', hint=hint)
+            raise StateError(f'{folder}: other users may write there, and could {self.risk}', hint=hint)
 
     @contextmanager
     def alone(self, lock: Path, refusal: str) -> Iterator[None]:
@@ -207,23 +207,25 @@ class StateFile:
     def _refusal(self, exc: sqlite3.Error) -> StateError:
         kind = getattr(exc, 'sqlite_errorcode', sqlite3.SQLITE_CORRUPT) & 0xFF
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            what = f'another process has held it for more than {BUSY_SECONDS:.0f} seconds'
-            return StateError(f'{self.path}: {what}', hint='see which one (fuser), and end it')
+            what = f'another process has locked it for more than {BUSY_SECONDS:.0f} seconds'
+            return StateError(f'{self.path}: {what}', hint='find that process with fuser, and end it')
         if kind in _UNUSABLE:
             return StateError(f'{self.path}: cannot be written: {exc}', hint=self.elsewhere)
         if kind in _NO_ROOM:
             return StateError(f'{self.path}: cannot be written: {exc}', hint=AGAIN)
         if kind == sqlite3.SQLITE_TOOBIG:
-            return StateError(f'{self.path}: holds no more than {LARGEST} bytes in one row: {exc}')
+            return StateError(f'{self.path}: a row has more than {LARGEST} bytes: {exc}')
         return StateError(f'{self.path}: cannot be used: {exc}', hint=self.lost)
 
     def _check(self, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
-            what = 'is a link' if stat.S_ISLNK(found.st_mode) else 'is no regular file'
+            what = 'is a link' if stat.S_ISLNK(found.st_mode) else 'is not a regular file'
             raise StateError(f'{self.path}: {what}', hint=self.lost)
         if atomic_file.others_may_write(found):
-            what = f'{self.path}: others may write it, and could {self.risk}'
-            raise StateError(what, hint=f'see who did, then chmod 600 {self.path}, as its owner; or {self.lost}')
+            what = f'{self.path}: other users may write it, and could {self.risk}'
+            raise StateError(
+                what, hint=f'find out whether anyone did, then chmod 600 {self.path}, as its owner; or {self.lost}'
+            )
         if found.st_size == 0:
             raise StateError(f'{self.path}: cannot be used: it is empty', hint=self.lost)
 
@@ -244,7 +246,7 @@ class StateFile:
                 what = f'a newer version of baremetal-acc wrote it (version {version}, this one reads {VERSION})'
                 raise StateError(f'{self.path}: cannot be used: {what}', hint='use that version; do not move the file away')
             if version < 1:
-                raise StateError(f'{self.path}: cannot be used: it holds no tables of ours', hint=self.lost)
+                raise StateError(f'{self.path}: cannot be used: it has no tables of baremetal-acc', hint=self.lost)
             yield db
             db.execute('COMMIT')
 
@@ -266,8 +268,8 @@ class StateFile:
                 except BlockingIOError:
                     stack.close()
                     if time.monotonic() > until:
-                        what = f'{path}: a process of an earlier release works with what has to be taken over from it'
-                        raise StateError(what, hint='wait until it has ended (fuser names it)') from None
+                        what = f'{path}: a process of an earlier release has locked it, so that its state cannot be migrated'
+                        raise StateError(what, hint='wait until that process has ended (fuser shows it)') from None
                     time.sleep(0.05)
             yield
 
@@ -314,9 +316,10 @@ def read_document(path: Path) -> bytes:
         found = os.fstat(stream.fileno())
         if not stat.S_ISREG(found.st_mode) or atomic_file.others_may_write(found):
             raise StateError(
-                f'{path}: is no file of this user, or others may write it', hint=f'see who did, then move {path} away'
+                f'{path}: is not a file of this user, or other users may write it',
+                hint=f'find out who wrote it, then move {path} away',
             )
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise StateError(f'{path}: longer than {LARGEST} bytes', hint=f'see who did, then move {path} away')
+        raise StateError(f'{path}: longer than {LARGEST} bytes', hint=f'find out who wrote it, then move {path} away')
     return data

@@ -61,7 +61,7 @@ def read_password(path: Path) -> str:
     except UnicodeDecodeError:
         raise DocumentError(path=str(path), what='the password is not UTF-8') from None
     if mode & OPEN_TO_OTHERS:
-        what = f'holds a password, and others may read the file (mode {stat.S_IMODE(mode):04o})'
+        what = f'holds a password, and other users may read the file (mode {stat.S_IMODE(mode):04o})'
         raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
     if not password or len(data) > MAX_PASSWORD_SIZE or '\n' in password:
         raise DocumentError(path=str(path), what=f'one line with a password of at most {MAX_PASSWORD_SIZE} bytes expected')
@@ -81,7 +81,7 @@ def _password(
             return text
         case Secret(source=TargetSource.ENVIRONMENT, text=str(name)):
             if not environ.get(name):
-                raise UsageError(argument=where, what=f'the environment has no {name} with the password')
+                raise UsageError(argument=where, what=f'environment variable {name} for the password is not set')
             try:
                 environ[name].encode()
             except UnicodeEncodeError:
@@ -93,7 +93,7 @@ def _password(
             if prompt is None:
                 hint = (
                     'give password, password_env or password_file in bmcs.yaml (with --address: BAREMETAL_ACC_PASSWORD or '
-                    '--password-file), or run it at a terminal'
+                    '--password-file), or run the command at a terminal'
                 )
                 raise UsageError(argument=where, what=f'the password of {bmc.username} is missing', hint=hint)
             return prompt(f'Password of {bmc.username} at {where} ({bmc.address}): ')

@@ -59,7 +59,9 @@ def find(named: str | None, environ: Mapping[str, str]) -> Path:
             return path
     where = ', '.join(str(path) for path in candidates)
     raise UsageError(
-        argument='--bmcs', what=f'no list of BMCs was found: {where}', hint=f'name it by --bmcs or {VARIABLE}, or use --address'
+        argument='--bmcs',
+        what=f'no list of BMCs was found: {where}',
+        hint=f'name it with --bmcs or {VARIABLE}, or use --address',
     )
 
 
@@ -89,14 +91,14 @@ def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
         line = data.count(b'\n', 0, exc.start) + 1
         raise DocumentError(path=label, line=line, what='is not UTF-8') from None
     if len(data) > MAX_SIZE:
-        raise DocumentError(path=label, what=f'longer than {MAX_SIZE} bytes', hint='give fewer targets at a time')
+        raise DocumentError(path=label, what=f'longer than {MAX_SIZE} bytes', hint='split it into several lists')
     targets, holds_password = parse(text, label)
     # Only the two processes that a pipe connects can read it.
     if holds_password is not None and stat.S_ISREG(mode) and mode & OPEN_TO_OTHERS:
         raise DocumentError(
             path=label,
             line=holds_password,
-            what=f'holds a password, and others may read the file (mode {stat.S_IMODE(mode):04o})',
+            what=f'holds a password, and other users may read the file (mode {stat.S_IMODE(mode):04o})',
             hint=f'chmod 600 {label}, or use password_env or password_file',
         )
     return targets
@@ -131,7 +133,7 @@ def check_trust(entry: TargetEntry) -> None:
         wrong = None if isinstance(bmc.verify_ca, bool) else _no_certificates(bmc.verify_ca)
         if wrong is not None:
             path, line = bmc.trusted_at or ('--verify-ca', None)
-            hint = 'it names a file of CA certificates in PEM, or a folder of them as openssl rehash makes it'
+            hint = 'verify_ca names a PEM file of CA certificates, or a folder of them made by openssl rehash'
             raise DocumentError(path=path, line=line, what=f'verify_ca: {bmc.verify_ca} {wrong}', hint=hint)
 
 
@@ -142,7 +144,7 @@ def _no_certificates(path: str) -> str | None:
         if stat.S_ISDIR(found.st_mode):
             return None
         if not stat.S_ISREG(found.st_mode):
-            return 'is no file'
+            return 'is not a file'
         return _not_loaded(path, found.st_mtime_ns, found.st_size)
     except OSError as exc:
         return f'cannot be read: {exc.strerror}'
@@ -192,7 +194,7 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
         if name is None:
             raise table.error(None, f'{TARGET} is missing', f'each line names its target: {{"{TARGET}": NAME, "bmcs": ...}}')
         if name in found:
-            raise table.error(TARGET, f'{name!r} is there twice, first in line {at[name]}')
+            raise table.error(TARGET, f'{name!r} occurs twice, first in line {at[name]}')
         del table.data[TARGET]
         table.name = f'target {name}' if NAME.fullmatch(name) else ''
         found[name] = parse_target(name, table)
@@ -228,9 +230,9 @@ def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -
                     raise DocumentError(
                         path=path,
                         line=lines[target.name],
-                        what=f'target {target.name}: its BMC {bmc.name} ({bmc.address}) is one of target {twice} '
-                        f'(line {lines[twice]}), too',
-                        hint='give each target its own address, or where a BMC has several Systems, its own system',
+                        what=f'target {target.name}: its BMC {bmc.name} ({bmc.address}) is also a BMC of target {twice} '
+                        f'(line {lines[twice]})',
+                        hint='give each target its own address, or its own system if one BMC has several Systems',
                     )
                 others.setdefault(bmc.system, target.name)
 
@@ -242,6 +244,9 @@ def _may_be_one(one: str | None, other: str | None) -> bool:
 TARGET = 'target'
 """Key of a target's name in lines of JSON."""
 
+_MOST_NAMES = 10
+"""The most names of targets that a hint lists."""
+
 
 def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[TargetEntry, ...]:
     """The targets of these names, in the order of the file; all targets when no name is given.
@@ -252,6 +257,7 @@ def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[Target
     wanted = dict.fromkeys(names)
     for name in wanted:
         if name not in known:
-            hint = did_you_mean(name, known) or f'there are {", ".join(list(known)[:10])}'
-            raise UsageError(argument='--target', what=f'no target is called {name!r}', hint=hint)
+            listed = ', '.join(list(known)[:_MOST_NAMES]) + (', ...' if len(known) > _MOST_NAMES else '')
+            hint = did_you_mean(name, known) or f'the targets are {listed}'
+            raise UsageError(argument='--target', what=f'there is no target {name!r}', hint=hint)
     return tuple(t for t in known.values() if not wanted or t.name in wanted)

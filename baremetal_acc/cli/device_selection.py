@@ -37,8 +37,8 @@ def devices_named(inventory: Inventory, names: tuple[str, ...]) -> frozenset[Acc
     for wanted in names:
         matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
         if len(matching) != 1:
-            what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'
-            hint = f'it has {", ".join(a.label for a in inventory.accelerators)}; inventory -f json prints their ids'
+            what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} fits several devices'
+            hint = f'the devices are {", ".join(a.label for a in inventory.accelerators)}; inventory -f json prints their ids'
             raise UsageError(argument='--device', what=what, hint=hint)
         found.update(matching)
     return frozenset(found)

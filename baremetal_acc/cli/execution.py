@@ -206,9 +206,9 @@ class Execution:
         closes = self._request.verb is Verb.LOCK and self._without is not None
         if (self._request.verb is Verb.APPLY or closes) and plain:
             return True
-        hint = f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it'
+        hint = f'apply --execute --target {found.target}, with the same files as then and no other options, resumes it'
         if found.step == Verb.UNLOCK:
-            hint = f'{target_verdict.goes_on(found)}; unlock again after that'
+            hint = f'{target_verdict.goes_on(found)}; after that, run unlock again'
         raise Refused([f'{found.target}: {target_verdict.unfinished(found)}'], hint=hint)
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:
@@ -220,15 +220,15 @@ class Execution:
             execution.bound(found, self._targets[entry.name])
         except StaleJob as exc:
             hint = (
-                'write the old address into the list again, and go on with it by apply --execute; if that machine is gone for '
-                f'good, forget it: {self._using.store.forgetting(entry.name)}'
+                f'write the old address into the list again, then {target_verdict.goes_on(found, entry.name)}; if that machine '
+                f'is gone for good, delete its stored state: {self._using.store.forgetting(entry.name)}'
             )
             raise StaleJob(exc.message, hint=hint) from None
 
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
-        text.note(f'{entry.name}: {target_verdict.unfinished(found)}; looking at what became of it')
+        text.note(f'{entry.name}: {target_verdict.unfinished(found)}; reading its progress from the BMC')
         if self._without is not None:
-            text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
+            text.warn(f'{entry.name}: without a catalogue no image is written or restored; every lock is engaged')
         tools, devices, slots = plan_builder.resumed(found, state.tools(tools))
         target = self._targets[entry.name]
         inventory = execution.observe(target, tools, datetime.now(UTC))
@@ -306,7 +306,7 @@ class Execution:
             if system.bmc == HOST:
                 one.power = power
             self._progress.clear()
-            text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
+            text.note(f'{one.entry.name}: {system}: power {power.lower()} was requested')
 
         def unusable(job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
             return quarantine.unmended(one.state.quarantined, job, inventory)
@@ -412,16 +412,16 @@ def _interrupted(one: _Running) -> str:
     """What an interruption leaves, and what to do. A host that is off, or may be off, is mentioned."""
     left, until = target_verdict.unfinished(one.job), ''
     if any(i.state in _UNDER_WAY and isinstance(i.action, Flash | Program) for i in one.job.items):
-        left += '; the BMC may go on writing what it was sent'
+        left += '; the BMC may continue to write the image that it was sent'
     if one.job.writing:
-        left += f': locks may be open{_host_is(one.power)}'
-        until = '' if one.power is PowerState.ON else '; leave the host off until that has ended'
-    return f'interrupted. {left}; {target_verdict.goes_on(one.job, one.entry.name)}{until}'
+        left += f'; locks may be open{_host_is(one.power)}'
+        until = '' if one.power is PowerState.ON else '; leave the host off until then'
+    return f'interrupted: {left}; {target_verdict.goes_on(one.job, one.entry.name)}{until}'
 
 
 def _host_is(power: PowerState | None) -> str:
     """The end of a sentence about what a job has left: the host's power state, unless the host is on."""
-    return '' if power is PowerState.ON else ', and the host is off' if power is PowerState.OFF else ', the host off'
+    return '' if power is PowerState.ON else ', and the host is off' if power is PowerState.OFF else ', and the host may be off'
 
 
 def _cut_off(one: _Running, exc: AccError) -> AccError:
@@ -431,10 +431,10 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
     if isinstance(exc, StaleJob):
         return exc
     left = (
-        'its end is not stored'
+        'the end of the job is not stored'
         if one.job.ended
-        else f'{target_verdict.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
+        else f'{target_verdict.unfinished(one.job)}; locks may be open{_host_is(one.power)}'
     )
-    first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
-    hint = f'{first}, then {target_verdict.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
+    first = 'make the state folder usable again' if isinstance(exc, StateError) else 'fix the cause'
+    hint = f'{first}, then {target_verdict.goes_on(one.job, one.entry.name)}; do not delete the state folder'
     return WriteFailed([exc.message, left], hint=hint)

@@ -25,13 +25,16 @@ def note_host_power(entry: TargetEntry, power: PowerState | None, verb: Verb, sp
     if power is not PowerState.OFF:
         return
     if spoilt:
-        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {target_verdict.MENDING}'
+        are = 'is' if len(spoilt) == 1 else 'are'
+        what = f'is off, and has to stay off while {", ".join(spoilt)} {are} quarantined: {target_verdict.MENDING}'
     elif verb is Verb.UNLOCK and not good:
-        what = 'is off and stays off, for some of its locks may be open: lock --execute closes them all, then switch it on'
+        what = (
+            'is off and stays off, because locks may be open: run lock --execute, which engages all of them, then power it on'
+        )
     elif verb is Verb.UNLOCK:
-        what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
+        what = 'is off and stays off while its cards are unlocked: run lock --execute, which locks them, then power it on'
     elif good:
-        what = 'is off, as it was found: it is left so; switch it on when it is to run'
+        what = 'was found off and stays off: power it on when it is needed'
     else:
-        what = 'is off and stays off: see to what failed and give the same command again, then switch it on'
+        what = 'is off and stays off: fix what failed and run the same command again, then power it on'
     text.note(f'{entry.name}: the host {what}')

@@ -269,7 +269,7 @@ def _with_slots(
     for pattern, _ in functions:
         if not any(fnmatchcase(slot.casefold(), pattern.casefold()) for _, slot in slots):
             known = sorted({slot for _, slot in slots})
-            hint = f'there are {", ".join(known)}' if known else 'no device has slots'
+            hint = f'the slots are {", ".join(known)}' if known else 'no device has slots'
             raise UsageError(argument='--slot', what=f'{inventory.target} has no slot {pattern!r}', hint=hint)
     return frozenset(a for a, s in slots if any(fnmatchcase(s.casefold(), p.casefold()) for p, _ in functions))
 
@@ -282,7 +282,7 @@ def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> No
             what = (
                 f'{function!r} is a firmware image' if function in firmware else f'the catalogue has no function {function!r}'
             )
-            hint = did_you_mean(function, known) or f'its functions are {", ".join(sorted(known)) or "none"}'
+            hint = did_you_mean(function, known) or f'the functions of the catalogue are {", ".join(sorted(known)) or "none"}'
             raise UsageError(argument='--slot', what=what, hint=hint)
 
 

@@ -70,8 +70,8 @@ def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
 
     def still() -> None:
         if to.holders(tree.root_uuid) != holders:
-            what = f'placement, node {tree.root_uuid}: the machine was claimed or freed while it was published'
-            raise PlacementUnreachable(what, hint='the same command looks who has it now, and goes on')
+            what = f'placement, node {tree.root_uuid}: its allocations have changed while it was published'
+            raise PlacementUnreachable(what, hint='run the same command again: it reads the allocations again')
 
     calls = to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still).calls
     _warn_of_flat(to, tree)
@@ -92,8 +92,8 @@ def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
 def _warn_of_flat(to: Publisher, tree: ProviderTree) -> None:
     flat = ', '.join(sorted(to.flat(tree)))
     if flat:
-        what = f'its root provider offers {flat} itself, and devices do not begin to offer that beside it'
-        text.note(f'node {tree.root_uuid}: {what}: baremetal-acc reshape moves it to them')
+        what = f'its root provider has inventory of {flat}, so the providers of its devices do not get any'
+        text.note(f'node {tree.root_uuid}: {what}; baremetal-acc reshape moves it to them')
 
 
 def _on_offer(tree: ProviderTree, holders: tuple[str, ...]) -> ProviderTree:
@@ -104,7 +104,7 @@ def _on_offer(tree: ProviderTree, holders: tuple[str, ...]) -> ProviderTree:
     if not holders:
         return tree
     who = ', '.join(holders[:MOST_HOLDERS])
-    text.note(f'node {tree.root_uuid} is claimed by {who}: nothing of it is offered but what that holds, which is reserved')
+    text.note(f'node {tree.root_uuid} is claimed by {who}: its devices are withdrawn; what is allocated of them is reserved')
     return providers.withdrawn(tree)
 
 
@@ -137,8 +137,9 @@ def client(conf: cfg.ConfigOpts) -> PlacementClient:
     if not settings.is_set_up:
         raise UsageError(
             argument=f'[{GROUP}] auth_type',
-            what='the configuration does not say how to reach placement',
-            hint='add auth_type, auth_url, username, password and project to [placement] of the file that --config-file names',
+            what='is not set, so placement cannot be reached',
+            hint='set auth_type, auth_url, username, password, user_domain_name, project_name and project_domain_name '
+            'there; --config-file names the file',
         )
     path = ', '.join(conf.default_config_files)
     try:

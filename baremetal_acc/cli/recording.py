@@ -34,7 +34,7 @@ TARGET = 'recording'
 README = 'README.md'
 INVENTORY = 'inventory.json'
 
-OTHER_USER = 'record it as a user with another name and password, best one that may only read'
+OTHER_USER = 'record as a BMC user with another name and password, preferably one that may only read'
 _LISTED = 500
 
 
@@ -95,7 +95,7 @@ def record(target: Target, address: BmcAddress, using: Session, request: RecordR
     finally:
         shown.end()
     if TOP not in found.resources:
-        reason = next((m.reason for m in found.missed if m.uri == TOP), found.stopped or 'nothing came')
+        reason = next((m.reason for m in found.missed if m.uri == TOP), found.stopped or 'nothing was read')
         raise BmcAnswerInvalid(bmc=address.label, uri=TOP, what=f'the service root could not be recorded: {reason}')
     own = Own(address.username, address.password, redact)
     try:
@@ -139,7 +139,9 @@ def _write(
     folder.file(README, _readme(recorded, _machine(found, scrubber), request))
     for name, content in folder.texts():
         if scrubber is not None and scrubber.leaks(content):
-            raise AccError(f'{name} still holds a value that was to be scrubbed: nothing was kept', hint='please report this')
+            raise AccError(
+                f'{name} still contains a value that had to be scrubbed: nothing was kept', hint='please report this'
+            )
     return recorded
 
 
@@ -154,7 +156,7 @@ def _learned(found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, o
     scrubber.learn_host(urlsplit(address.address).hostname or '')
     for word, what in ((address.username, 'the user name'), (address.password, 'the password')):
         if word and scrubber.is_property(word):
-            raise Refused([f'{what} is a word of the standard, and cannot be told from it'], hint=OTHER_USER)
+            raise Refused([f'{what} is also the name of a property, and cannot be told from it'], hint=OTHER_USER)
     return scrubber
 
 
@@ -167,7 +169,7 @@ def _check(folder: mockup.MockupFolder, own: Own) -> None:
         for part in (str(name), content):
             which = own.stands_in(part)
             if which is not None:
-                raise Refused([f'{which} of this BMC stands in the recording, which was not kept'], hint=OTHER_USER)
+                raise Refused([f'{which} of this BMC occurs in the recording, which was not kept'], hint=OTHER_USER)
 
 
 def _inventory(target: Target, address: BmcAddress, using: Session) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -229,14 +231,14 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: RecordR
         f'Made by baremetal-acc {metadata.version("baremetal-acc")} on {datetime.now(UTC):%Y-%m-%d}'
         + (' with --everything.' if request.everything else '.'),
         'One folder for each URI, the resource in `index.json`; `baremetal-acc emulate --recording` serves it.',
-        f'`{INVENTORY}` is what baremetal-acc made of the machine: say in it what is wrong.',
+        f'`{INVENTORY}` is the inventory that baremetal-acc read: mark in it what is wrong.',
         '',
         '| machine | |',
         '|---|---|',
         *(f'| {label} | {_plain(value)} |' for label, value in machine),
         '',
         f'{recorded.resources} resources were recorded.'
-        + (f' Not all: {_plain(recorded.stopped)}.' if recorded.stopped else ''),
+        + (f' The recording is incomplete: {_plain(recorded.stopped)}.' if recorded.stopped else ''),
         '',
         '## Scrubbed',
         '',
@@ -245,7 +247,7 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: RecordR
         lines += ['**Nothing was scrubbed (--no-scrub).** Serial numbers, addresses and names are those of the machine.', '']
     else:
         lines += [
-            'Replaced by random values of the same shape, the same value always by the same one; different values:',
+            'Each value was replaced by one random value of the same shape. Number of different values:',
             '',
             *(f'* {_many(kind)}: {number}' for kind, number in recorded.scrubbed.items()),
             '',
@@ -253,7 +255,7 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: RecordR
     lines += [
         '## Left out on purpose',
         '',
-        'Links to these were left and lead to nothing. How many there were, by the part of the URI:',
+        'Links to these resources are kept, and lead to nothing. Number of links, by part of the URI:',
         '',
         *(f'* {_plain(word)}: {number}' for word, number in recorded.dropped.items() if number),
         '',

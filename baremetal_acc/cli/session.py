@@ -187,15 +187,17 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     try:
         conf(args=[], project='baremetal_acc', default_config_files=files, default_config_dirs=[])
     except cfg.ConfigFilesNotFoundError:
-        raise DocumentError(path=str(path), what='is not there', hint='--config-file names it') from None
+        raise DocumentError(path=str(path), what='does not exist', hint='--config-file names it') from None
     except cfg.ConfigFilesPermissionDeniedError:
-        raise DocumentError(path=str(path), what='may not be read', hint='run it as a user that may') from None
+        raise DocumentError(
+            path=str(path), what='permission denied', hint='run the command as a user that may read it'
+        ) from None
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint='--config-file names it') from None
     except UnicodeDecodeError:
         raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
     except cfg.Error as exc:
-        hint = 'it has groups like [baremetal_acc] and lines like option = value'
+        hint = 'the file has groups such as [baremetal_acc] and lines such as option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
     options.check(conf)
     settings = Settings.from_conf(conf, serial_file=folder(environ) / 'serials.sqlite')
@@ -206,13 +208,13 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
 def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes: bool) -> tuple[TargetEntry, ...]:
     for name in ('username', 'password_file', 'verify_ca', 'system', 'cipher_suite', 'exposure'):
         if getattr(arguments, name):
-            hint = f'write {name} of the {"target" if name == "exposure" else "BMC"} into bmcs.yaml'
-            raise UsageError(argument=_option(name), what='belongs to --address', hint=hint)
+            hint = f'set {name} of the {"target" if name == "exposure" else "BMC"} in bmcs.yaml'
+            raise UsageError(argument=_option(name), what='applies only with --address', hint=hint)
     if arguments.insecure:
-        raise UsageError(argument='--insecure', what='belongs to --address', hint='write verify_ca: false into bmcs.yaml')
+        raise UsageError(argument='--insecure', what='applies only with --address', hint='set verify_ca: false in bmcs.yaml')
     names = (*arguments.names, *arguments.target)
     if names and writes and arguments.all:
-        raise UsageError(argument='--all', what='and names of targets exclude each other')
+        raise UsageError(argument='--all', what='cannot be combined with names of targets')
     if arguments.bmcs == bmcs.STDIN:
         path, listed = Path(bmcs.STDIN_LABEL), bmcs.read(sys.stdin.buffer, bmcs.STDIN_LABEL)
     else:
@@ -220,8 +222,8 @@ def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes
         listed = bmcs.load(path)
     found = bmcs.choose(listed, names)
     if writes and not names and not arguments.all and len(found) > 1:
-        what = f'{path} lists {len(found)} targets: which one is meant?'
-        raise UsageError(argument='--target', what=what, hint='name it, or say --all')
+        what = f'{path} lists {len(found)} targets, and none is selected'
+        raise UsageError(argument='--target', what=what, hint='name targets, or use --all')
     return found
 
 
@@ -230,14 +232,14 @@ _ADDRESSES = 'https://HOST[:PORT] for Redfish, ipmi://HOST[:PORT] for IPMI'
 _OF_REDFISH = {
     'insecure': 'IPMI has no certificates: leave it out',
     'verify_ca': 'IPMI has no certificates: leave it out',
-    'system': 'a BMC that speaks IPMI has one machine: leave it out',
+    'system': 'a BMC that is used over IPMI has one host: leave it out',
 }
 _SET_BY = {
     Setting.VERIFY_CA: '--verify-ca',
     Setting.CIPHER_SUITE: '--cipher-suite',
     Setting.KEY: f'{Setting.KEY} of a BMC in bmcs.yaml',
 }
-_OF_IPMI = {'cipher_suite': 'Redfish has none: leave it out'}
+_OF_IPMI = {'cipher_suite': 'Redfish has no cipher suites: leave it out'}
 """Options for one protocol, with the reason why the other protocol has none of them."""
 
 
@@ -249,7 +251,9 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     """The target of ``--address``: one BMC, named after its address."""
     names = (*arguments.names, *arguments.target)
     if arguments.bmcs or len(names) > 1 or getattr(arguments, 'all', False):
-        raise UsageError(argument='--address', what='is one target, and --bmcs, --all or further targets are others')
+        raise UsageError(
+            argument='--address', what='is one target: it cannot be combined with --bmcs, --all or further targets'
+        )
     wrong = check_address(arguments.address)
     if wrong is not None:
         beside = example(arguments.address)
@@ -258,12 +262,14 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     for key, why in (_OF_REDFISH if by_ipmi else _OF_IPMI).items():
         if getattr(arguments, key):
             raise UsageError(
-                argument=_option(key), what=f'is not for a BMC that speaks {"IPMI" if by_ipmi else "Redfish"}', hint=why
+                argument=_option(key),
+                what=f'does not apply to a BMC that is used over {"IPMI" if by_ipmi else "Redfish"}',
+                hint=why,
             )
     parts = urlsplit(arguments.address)
     name = names[0] if names else '-'.join(filter(None, (parts.hostname, parts.port and str(parts.port)))).replace(':', '.')
     if not target_fields.NAME.fullmatch(name):
-        raise UsageError(argument='--target', what=f'{name!r} is no name: letters, digits, dot, dash and underline')
+        raise UsageError(argument='--target', what=f'{name!r} is not a valid name: {target_fields.NAME_EXPECTED}')
     if arguments.password_file:
         secret = Secret(source=TargetSource.FILE, text=str(Path(arguments.password_file).absolute()))
     elif environ.get(PASSWORD_VARIABLE):
@@ -271,7 +277,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     else:
         secret = Secret(source=TargetSource.PROMPT)
     if arguments.insecure:
-        text.warn('--insecure: the password goes to whoever answers at that address')
+        text.warn('--insecure: the certificate is not verified, so the password is sent to whatever answers at that address')
     verify: bool | str = False if arguments.insecure else arguments.verify_ca or True
     host = BmcEntry(
         name=HOST,

@@ -123,7 +123,7 @@ class TargetStore:
 
         :raises Refused: another process holds it, when the context is entered.
         """
-        return self._held(target, f'{target}: {{}} works on it')
+        return self._held(target, f'{target}: {{}} is working on it')
 
     @contextmanager
     def alone_at(self, target: str, places: Mapping[str, str]) -> Iterator[None]:
@@ -135,7 +135,7 @@ class TargetStore:
         with ExitStack() as stack:
             for place, address in sorted(places.items()):
                 name = f'bmc-{hashlib.sha256(place.encode()).hexdigest()[:32]}'
-                stack.enter_context(self._held(name, f'{target}: {{}} works on its BMC {address} by another name of it'))
+                stack.enter_context(self._held(name, f'{target}: {{}} is working on its BMC {address} under another name'))
             yield
 
     def forgetting(self, target: str) -> str:
@@ -153,9 +153,9 @@ class TargetStore:
         return StateFile(
             path=self._path,
             tables=_TABLES,
-            risk='forge what was proven',
+            risk='forge the evidence in it',
             lost=_lost(str(self._path)),
-            elsewhere='set XDG_STATE_HOME to a folder of yours',
+            elsewhere='set XDG_STATE_HOME to a folder that only you may write to',
             earlier=Earlier(
                 at=self.root / 'jobs',
                 documents=('jobs/*.json',),
@@ -170,25 +170,26 @@ class TargetStore:
 
         :raises StaleJob: the document is of a newer version, of another target, or damaged.
         """
-        what = f'{self._path}: what is remembered of {target} cannot be used'
-        lost = _lost('it', f'forget it ({self.forgetting(target)})')
+        what = f'{self._path}: the stored state of {target} cannot be used'
+        lost = _lost(f'the state of {target}', f'delete it ({self.forgetting(target)})')
         try:
             raw = json.loads(data)
         except (ValueError, RecursionError) as exc:
-            found = 'it is empty' if not data.strip() else f'it is no whole JSON: {exc}'
+            found = 'it is empty' if not data.strip() else f'it is not complete JSON: {exc}'
             raise StaleJob(f'{what}: {found}', hint=lost) from None
         newer = _newer(raw)
         if newer is not None:
             hint = 'use that version; do not delete it, an interrupted job may be in it'
             raise StaleJob(f'{what}: a newer version of baremetal-acc wrote it ({newer})', hint=hint)
         if not isinstance(raw, dict) or raw.get('format') != FORMAT:
-            raise StaleJob(f'{what}: it has not the format {FORMAT}', hint=lost)
+            raise StaleJob(f'{what}: its format is not {FORMAT}', hint=lost)
         names = {stored: name for name, stored in _STORED_AS.items()}
         try:
             marks = [{names.get(name, name): held for name, held in one.items()} for one in raw.get('quarantined', ())]
             state = decode(TargetState, {**raw, 'quarantined': marks})
         except (ValueError, TypeError, AttributeError, RecursionError, StaleJob) as exc:
-            raise StaleJob(f'{what}: {exc}', hint=lost) from None
+            hint = f'if a newer version of baremetal-acc wrote it, use that version; otherwise {lost}'
+            raise StaleJob(f'{what}: {exc}', hint=hint) from None
         if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
             raise StaleJob(f'{what}: it belongs to another target or version', hint=lost)
         return state
@@ -196,8 +197,9 @@ class TargetStore:
 
 def _lost(what: str, away: str = 'move it away') -> str:
     return (
-        f'restore {what} from a backup, or see that the BMC works on no update (an interrupted job may have been in it) and '
-        f'{away}; locks then count as verified only after they were engaged again, and every chain of custody begins again'
+        f'restore {what} from a backup, or make sure that the BMC is not running an update (an interrupted job may have been '
+        f'in it) and {away}; locks then count as verified only after they were engaged again, and every chain of custody '
+        'begins again'
     )
 
 

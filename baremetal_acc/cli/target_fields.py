@@ -16,6 +16,8 @@ from baremetal_acc.policy.baseline_rules import Exposure
 
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')
 
+NAME_EXPECTED = 'at most 100 letters, digits, dots, dashes and underscores, the first a letter or digit'
+
 
 _LOGIN = ('address', 'username', *(s.value for s in TargetSource if s is not TargetSource.PROMPT))
 
@@ -33,8 +35,12 @@ _IPMI = {key: {'secret_hex_kg_key': 'ipmi_hex_kg_key'}.get(key, f'ipmi_{key}') f
 """The keys of the host's BMC in an Ironic node's ``driver_info``, so that ``driver_info`` can be copied unchanged."""
 
 _REDFISH_FIXED = (
-    ('redfish_auth_type', ('auto', 'session', 'basic'), 'we log in by a session, and by Basic where a BMC has none'),
-    ('redfish_tls_minimum_version', ('1.1', '1.2'), 'TLS 1.2 is taken, and nothing older'),
+    (
+        'redfish_auth_type',
+        ('auto', 'session', 'basic'),
+        'baremetal-acc uses a session, or HTTP Basic if the BMC has no sessions',
+    ),
+    ('redfish_tls_minimum_version', ('1.1', '1.2'), 'baremetal-acc requires TLS 1.2 or newer'),
 )
 _IPMI_FIXED = tuple((key, (only,), why) for key, only, why in IPMI_FIXED)
 """Further keys of Ironic's ``driver_info``, with the values that are accepted because they change nothing here, and why."""
@@ -56,9 +62,9 @@ ABOUT_FIELDS = ('resource_class', 'owner', 'traits', 'exposure', 'acc_exposure',
 def parse_target(name: str, table: Map) -> TargetEntry:
     table.only('bmcs', *ABOUT_FIELDS, *IRONIC_FIELDS, 'acc_bmcs')
     if not NAME.fullmatch(name):
-        raise table.error(None, f'{name!r} is no name: letters, digits, dot, dash and underline, at most 100')
+        raise table.error(None, f'{name!r} is not a valid name: {NAME_EXPECTED}')
     if table.has('exposure') and table.has('acc_exposure'):
-        raise table.error('acc_exposure', 'exposure says that already')
+        raise table.error('acc_exposure', 'exposure is set as well: keep one of them')
     return TargetEntry(
         name=name,
         bmcs=_bmcs(table),
@@ -74,13 +80,13 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
     """The BMCs of a target: ``bmcs``, or the keys of an Ironic node's driver_info."""
     ironic = next((key for key in (*IRONIC_FIELDS, 'acc_bmcs') if table.has(key)), None)
     if ironic is not None and table.has('bmcs'):
-        raise table.error(ironic, 'BMCs are listed under bmcs already')
+        raise table.error(ironic, 'the BMCs are already listed under bmcs')
     found: list[BmcEntry] = []
     for keys, fixed in ((_REDFISH, _REDFISH_FIXED), (_IPMI, _IPMI_FIXED)):
         if any(map(table.has, keys.values())):
             if found:
                 raise table.error(
-                    keys['address'], 'the BMC of the host is spoken to in one way: redfish_address says it already'
+                    keys['address'], 'redfish_address is set as well: the BMC of the host is used over Redfish or over IPMI'
                 )
             found.append(_bmc(HOST, table, keys))
             for key, taken, why in fixed:
@@ -90,9 +96,9 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
     listed = table.table('bmcs' if ironic is None else 'acc_bmcs')
     for name in listed.data:
         if not NAME.fullmatch(name):
-            raise listed.error(name, 'is no name: letters, digits, dot, dash and underline, at most 100')
+            raise listed.error(name, f'is not a valid name: {NAME_EXPECTED}')
         if any(b.name == name for b in found):
-            raise listed.error(name, 'is there twice: redfish_address, or ipmi_address, is the BMC of that name')
+            raise listed.error(name, 'is defined twice: redfish_address or ipmi_address is the BMC of that name')
         bmc = listed.table(name)
         bmc.only(*_BMC)
         found.append(_bmc(BmcName(name), bmc, {key: key for key in _BMC}))
@@ -116,10 +122,13 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
         raise table.error(keys['address'], wrong)
     by_ipmi = speaks_ipmi(address)
     if ('cipher_suite' if by_ipmi else 'verify_ca') not in keys:
-        raise table.error(keys['address'], f'{"ipmi" if by_ipmi else "redfish"}_address is the key for such an address')
+        raise table.error(
+            keys['address'],
+            'an IPMI address belongs in ipmi_address' if by_ipmi else 'a Redfish address belongs in redfish_address',
+        )
     for key in _OF_REDFISH if by_ipmi else _OF_IPMI:
         if key in keys and table.has(keys[key]):
-            raise table.error(keys[key], f'is not for a BMC that speaks {"IPMI" if by_ipmi else "Redfish"}')
+            raise table.error(keys[key], f'does not apply to a BMC that is used over {"IPMI" if by_ipmi else "Redfish"}')
     verify_ca = table.boolean_or_text(keys['verify_ca']) if 'verify_ca' in keys else None
     if isinstance(verify_ca, str):
         verify_ca = _beside(table.path, verify_ca)
@@ -145,17 +154,19 @@ def _with_port(table: Map, keys: Mapping[str, str], host: str) -> str:
     port = _number(table, keys['port'])
     if '://' in host:
         if port is not None:
-            raise table.error(keys['port'], f'{keys["address"]} is an URL, which says it already')
+            raise table.error(keys['port'], f'must not be set where {keys["address"]} is a URL')
         return host
     if port is not None and not 0 < port < 65536:
-        raise table.error(keys['port'], f'{port} is no port: {PORT_EXPECTED}')
+        raise table.error(keys['port'], f'{port} is not a port: {PORT_EXPECTED}')
     return ipmi_address(host, port)
 
 
 def _suite(table: Map, key: str) -> int:
     suite = _number(table, key)
     if suite not in (None, 3, 17):
-        raise table.error(key, f'{suite} is too weak, or not known', '17, or 3 for a BMC that has nothing better')
+        raise table.error(
+            key, f'cipher suite {suite} is too weak or unknown', 'use 17, or 3 if the BMC supports nothing better'
+        )
     return 17 if suite is None else suite
 
 
@@ -184,7 +195,7 @@ def _secret(table: Map, keys: Mapping[str, str]) -> Secret:
         key = keys[source]
         text = table.secret(key) if source is TargetSource.LITERAL else table.string(key)
         if text is not None and given:
-            raise table.error(key, f'{keys[given[0].source]} says that already')
+            raise table.error(key, f'{keys[given[0].source]} is set as well: keep one of them')
         if text is not None:
             given.append(Secret(source=source, text=_beside(table.path, text) if source is TargetSource.FILE else text))
     return given[0] if given else Secret(source=TargetSource.PROMPT)
@@ -202,4 +213,4 @@ def _uuid(table: Map, key: str) -> str | None:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise table.error(key, f'{text!r} is no UUID') from None
+        raise table.error(key, f'{text!r} is not a UUID') from None

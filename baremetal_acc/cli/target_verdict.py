@@ -24,7 +24,7 @@ from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, SubjectKind
 from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning import custody, quarantine, relevance
 
-MENDING = 'apply --execute writes it anew; where only a slot of it was spoilt, so does program --execute'
+MENDING = 'apply --execute writes it again; if only a slot is affected, program --execute does so, too'
 """The commands that end a quarantine, for messages."""
 
 _CONCERNS: Mapping[Verb, frozenset[SubjectKind] | None] = {
@@ -115,7 +115,7 @@ def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody, anew: frozen
                 kept = kept if custody.breaks(state.custody, kept) else state.custody
                 using.store.write(replace(state.with_custody(kept), anew=state.anew | anew))
     except Refused as exc:
-        text.note(f'{entry.name}: what was read of its custody is not kept: {exc}')
+        text.note(f'{entry.name}: the chains of custody that were read are not stored: {exc}')
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
@@ -143,7 +143,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             subject=QUARANTINE,
             fact=FindingText(
                 expected='none',
-                found=f'quarantined at {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
+                found=f'quarantined since {mark.since:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it: {mark.why}',
             ),
             met=Met.NO,
             rule='default',
@@ -160,7 +160,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
                 accelerator=device,
                 label=verdict.target if device is None else names.get(device, device),
                 subject=JOB,
-                fact=FindingText(expected='none that has not ended', found=f'{unfinished(job)}; {goes_on(job)}'),
+                fact=FindingText(expected='no unfinished job', found=f'{unfinished(job)}; {goes_on(job)}'),
                 met=Met.NO,
                 rule='default',
             )
@@ -183,7 +183,7 @@ def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:
 
 def unfinished(job: Job) -> str:
     """What an interrupted job was doing, for people."""
-    return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({execution.doing(job)})'
+    return f'the {job.step} job of {job.created:%Y-%m-%d %H:%M:%S}Z is unfinished ({execution.doing(job)})'
 
 
 def goes_on(job: Job, target: str | None = None) -> str:
@@ -192,7 +192,7 @@ def goes_on(job: Job, target: str | None = None) -> str:
     :param target: the present name of the target, where it may have changed.
     """
     how = f'--execute --target {target or job.target}'
-    return f'lock {how} closes what it has opened' if job.step == Verb.UNLOCK else f'apply {how} goes on with it'
+    return f'lock {how} engages the locks that it has released' if job.step == Verb.UNLOCK else f'apply {how} resumes it'
 
 
 def relevant(

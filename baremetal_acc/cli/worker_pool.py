@@ -272,7 +272,9 @@ class Fleet(Generic[T, R]):
                 threading.Thread(target=self._thread, name=f'fleet-{self._threads}', daemon=False).start()
             except RuntimeError as exc:
                 if not self._threads:
-                    raise AccError('the system gives us no thread', hint='raise its limit of threads or processes') from exc
+                    raise AccError(
+                        'a thread could not be started', hint='raise the limit of threads or processes (ulimit -u)'
+                    ) from exc
                 self._most = self._threads
                 return False
             self._threads += 1
@@ -367,7 +369,7 @@ class Connections:
         :raises BmcError: as the driver does, or because the run was stopped.
         """
         if self._stopped.is_set():
-            raise BmcUnreachable(bmc=address.label, what='not asked: the run was stopped')
+            raise BmcUnreachable(bmc=address.label, what='not contacted: the run was stopped')
         made = self._connect(address)
         with self._lock:
             self._open.add(made)

@@ -142,7 +142,7 @@ class Processes(Generic[T, R]):
             code = os.waitstatus_to_exitcode(status)
             how = f'by signal {-code}' if code < 0 else f'with code {code}'
             raise AccError(
-                f'a process that read {len(worker.left)} of the targets ended {how}',
+                f'a worker process ended {how}; targets that it has not read: {len(worker.left)}',
                 hint='set [baremetal_acc] fleet_processes = 1, run it again with --debug and report it',
             ) from exc
         if position is None:
@@ -163,7 +163,7 @@ class Processes(Generic[T, R]):
             pid = os.fork()
         except OSError as exc:
             raise AccError(
-                f'the system gives us no process: {exc.strerror}', hint='set [baremetal_acc] fleet_processes = 1'
+                f'a process could not be started: {exc.strerror}', hint='set [baremetal_acc] fleet_processes = 1'
             ) from exc
         if pid == 0:
             for pipe in (ours, *(other.pipe for other in others)):

@@ -60,7 +60,7 @@ class Map(Table):
         """Refuse every other key: it is probably misspelt."""
         for key in self.data:
             if key not in keys:
-                raise self.error(key, 'no such key', did_you_mean(key, keys) or f'there are {", ".join(keys)}')
+                raise self.error(key, 'no such key', did_you_mean(key, keys) or f'the keys are {", ".join(keys)}')
 
 
 def read_yaml(text: str, path: str) -> Map:
@@ -78,9 +78,9 @@ def read_yaml(text: str, path: str) -> Map:
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as exc:
         line = None if exc.problem_mark is None else exc.problem_mark.line + 1
-        raise DocumentError(path=path, line=line, what=f'no valid YAML: {_harmless(exc.problem)}') from None
+        raise DocumentError(path=path, line=line, what=f'not valid YAML: {_harmless(exc.problem)}') from None
     except (yaml.YAMLError, UnicodeError):
-        raise DocumentError(path=path, what='no valid YAML: a character that YAML does not allow') from None
+        raise DocumentError(path=path, what='not valid YAML: a character that YAML does not allow') from None
     except RecursionError:
         raise DocumentError(path=path, what='nested too deeply') from None
     if root is None:
@@ -100,13 +100,13 @@ def read_json(text: str, path: str, line: int) -> Map:
         raise DocumentError(path=path, line=line, what='nested too deeply') from None
     except ValueError as exc:
         what = exc.msg if isinstance(exc, json.JSONDecodeError) else 'a number that is too long'
-        raise DocumentError(path=path, line=line, what=f'no valid JSON: {what}', hint=hint) from None
+        raise DocumentError(path=path, line=line, what=f'not valid JSON: {what}', hint=hint) from None
 
 
 def _harmless(problem: str | None) -> str:
     """The parser's message, unless it may repeat a password: one that begins with * or & looks like an alias or an anchor."""
     if problem is None or any(word in problem for word in ('alias', 'anchor', 'tag', 'escape')):
-        return 'put texts that begin with a special character in quotes'
+        return 'put text that begins with a special character in quotes'
     return problem
 
 
@@ -172,7 +172,7 @@ class _Values:
                 what = f'{name}: a key must be a plain text'.removeprefix(': ')
                 raise DocumentError(path=self.path, line=line, what=what)
             if text in found:
-                what = f'{where}: is there twice, first in line {found.lines[text]}'
+                what = f'{where}: occurs twice, first in line {found.lines[text]}'
                 raise DocumentError(path=self.path, line=line, what=what)
             found.lines[text] = line
             found[text] = self.of(value, where)

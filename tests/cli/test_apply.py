@@ -64,7 +64,7 @@ def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
 
     opened = desk.run('unlock', '--execute', '--device', 'FPGA PAC D5005 FPGA1', *desk.options)
     assert 0 == opened.code, opened.err
-    assert 'FPGA PAC D5005 FPGA1: what blocks bmc-network, ' in opened.err
+    assert 'FPGA PAC D5005 FPGA1: the locks of bmc-network, ' in opened.err
     assert 'Off' == machine.truth()['systems']['host']['power']
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
@@ -180,17 +180,17 @@ def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
     process.communicate()
 
     warned = desk.run('plan', *desk.options)
-    assert 'has not ended' in warned.err
+    assert 'is unfinished' in warned.err
     judged = desk.run('verify', *desk.options)
     assert 3 == judged.code
-    assert 'job: expected none that has not ended, found its apply of ' in judged.err
+    assert 'job: expected no unfinished job, found the apply job of ' in judged.err
     refused = desk.run('lock', '--execute', *desk.options)
     assert 4 == refused.code
     assert 'apply --execute --target node-1' in refused.errors[0]
 
     done = desk.run('apply', '--execute', *desk.options)
     assert 0 == done.code, done.err
-    assert 'looking at what became of it' in done.err
+    assert 'reading its progress from the BMC' in done.err
     pushes = [e for e in machine.log() if e['method'] == 'POST' and 'multipart' in e['path'].lower()]
     assert 5 == len(pushes), [e['path'] for e in pushes]
     assert 0 == desk.run('verify', *desk.options).code
@@ -207,7 +207,7 @@ def test_two_applies_never_run_at_once(desk, emulated_machine):
         time.sleep(0.1)
     second = desk.run('apply', '--execute', *desk.options)
     assert 4 == second.code
-    assert f'node-1: refused: node-1: process {first.pid} works on it' in second.err
+    assert f'node-1: refused: node-1: process {first.pid} is working on it' in second.err
     first.communicate(timeout=60)
     assert 0 == first.returncode
 
@@ -224,7 +224,7 @@ def test_ctrl_c_says_how_to_go_on(desk, emulated_machine):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert 130 == process.returncode
-    assert 'apply --execute --target node-1 goes on with it; leave the host off until that has ended' in err
+    assert 'apply --execute --target node-1 resumes it; leave the host off until then' in err
     assert 'locks may be open, and the host is off' in err
     assert 'Traceback' not in err
 
@@ -240,7 +240,7 @@ def test_ctrl_c_during_a_write_says_that_the_bmc_may_go_on_with_it(desk, emulate
     _, err = process.communicate(timeout=60)
     assert time.monotonic() - began < 6.5
     assert 130 == process.returncode
-    assert 'the BMC may go on writing what it was sent' in err
+    assert 'the BMC may continue to write the image that it was sent' in err
 
 
 def test_state_is_for_the_owners_eyes(desk, emulated_machine):
@@ -267,7 +267,7 @@ def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machi
     desk.store(state)
     refused = desk.run('program', '--slot', 'Slot0=gzip', '--execute', *desk.options)
     assert 4 == refused.code
-    assert 'its unlock of' in refused.errors[0]
+    assert 'the unlock job of' in refused.errors[0]
     again = desk.run('unlock', '--execute', *desk.options)
     assert 4 == again.code
     for told in (
@@ -276,7 +276,7 @@ def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machi
         desk.run('plan', *desk.options).err,
         desk.run('verify', *desk.options).err,
     ):
-        assert 'lock --execute --target node-1 closes what it has opened' in told
+        assert 'lock --execute --target node-1 engages the locks that it has released' in told
         assert 'apply --execute' not in told
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code

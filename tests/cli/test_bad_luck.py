@@ -63,7 +63,7 @@ def test_a_catalogue_that_cannot_be_used_keeps_no_lock_open_after_a_killed_apply
     assert locked(desk), done.err
     assert pushes == [e for e in machine.log() if 'multipart' in e['path'].lower()]
     assert 'catalogue.toml' in done.err
-    assert 'without a catalogue nothing more is written or put back; every lock is closed' in done.err
+    assert 'without a catalogue no image is written or restored; every lock is engaged' in done.err
     assert 'Traceback' not in done.err
     assert desk.stored()['job']['ended']
 
@@ -109,11 +109,11 @@ def test_a_disk_that_is_full_in_the_middle_of_a_job_leaves_it_to_be_gone_on_with
     (error,) = (line for line in err.splitlines() if 'error: ' in line)
     for said in (
         'state.sqlite: cannot be written: disk I/O error',
-        'its apply of ',
-        'has not ended',
+        'the apply job of ',
+        'is unfinished',
         'locks may be open, and the host is off',
-        'make room',
-        'then apply --execute --target node-1 goes on with it',
+        'make the state folder usable again',
+        'then apply --execute --target node-1 resumes it',
     ):
         assert said in error
     assert 'XDG_STATE_HOME' not in error
@@ -148,10 +148,10 @@ def test_a_host_that_is_left_off_is_told_of(desk, emulated_machine):
     assert 0 == locked.code
     assert 'the host is off' not in locked.err
     opened = desk.run('unlock', '--execute', *desk.options)
-    assert 'node-1: the host is off and stays off while its cards are open: lock --execute closes them' in opened.err
+    assert 'node-1: the host is off and stays off while its cards are unlocked: run lock --execute' in opened.err
     closed = desk.run('lock', '--execute', *desk.options)
     assert 0 == closed.code
-    left = 'baremetal-acc: node-1: the host is off, as it was found: it is left so; switch it on when it is to run'
+    left = 'baremetal-acc: node-1: the host was found off and stays off: power it on when it is needed'
     assert 1 == closed.err.splitlines().count(left), closed.err
     nothing = desk.run('apply', '--execute', *desk.options)
     assert 0 == nothing.code
@@ -167,11 +167,11 @@ def test_a_host_that_an_open_lock_keeps_off_is_told_of_once_it_is_closed(desk, e
     machine.fault('lock-ignored')
     failed = desk.run('apply', '--execute', *desk.options)
     assert 'Off' == machine.truth()['systems']['host']['power']
-    assert 'the host is off and stays off: see to what failed and give the same command again, then switch it on' in failed.err
+    assert 'the host is off and stays off: fix what failed and run the same command again, then power it on' in failed.err
     machine.clear_faults()
     done = desk.run('lock', '--execute', *desk.options)
     assert 0 == done.code, done.err
-    assert 'node-1: the host is off, as it was found' in done.err
+    assert 'node-1: the host was found off and stays off' in done.err
 
 
 def test_one_bmc_is_not_worked_on_by_two_names(desk, emulated_machine):
@@ -185,7 +185,7 @@ def test_one_bmc_is_not_worked_on_by_two_names(desk, emulated_machine):
         desk.bmcs({'node-2': target_of(machine, address=address)})
         done = desk.run('lock', '--execute', *desk.options)
         assert 4 == done.code, done.err
-        assert f'node-2: process {process.pid} works on its BMC {address}' in done.errors[0]
+        assert f'node-2: process {process.pid} is working on its BMC {address}' in done.errors[0]
     process.communicate(timeout=60)
     assert 0 == process.returncode
 

@@ -93,7 +93,7 @@ def test_a_package_is_shown_drafted_signed_and_checked(signing, validate):
     assert all(word in table for word in ('pci-vendor-id 0xabcd', 'v2', 'activation system-reboot', 'DSP0267 1.0'))
     drafted = signing.run('catalogue', 'add', 'tray.fwpkg', '--component', '100', '--output', 'tray.toml')
     assert (0, '') == (drafted.code, drafted.out)
-    assert 'fill in what is marked in tray.toml, then: baremetal-acc catalogue sign tray.toml --key FILE' in drafted.err
+    assert 'fill in the marked lines of tray.toml, then run: baremetal-acc catalogue sign tray.toml --key FILE' in drafted.err
     assert 2 == signing.run('catalogue', 'add', 'tray.fwpkg', '--output', 'tray.toml').code
     unfinished = catalogue(signing, 'sign', 'tray.toml', '--key', 'key.pem')
     assert (2, True) == (unfinished.code, 'restore is missing' in unfinished.err)
@@ -137,7 +137,7 @@ def test_what_nobody_has_looked_at_is_told(signing):
     """Without trust roots, or where a signature is not asked for, a good catalogue looks no better than a forged one."""
     assert 0 == sign(signing).code
     signing.write('acc.conf', '[baremetal_acc]\ncatalogue = catalogue.toml\n')
-    assert 'nobody has looked who signed it, for option [baremetal_acc] trust_roots' in catalogue(signing, 'check').err
+    assert 'the signature was not verified, because option [baremetal_acc] trust_roots' in catalogue(signing, 'check').err
     signing.write('acc.conf', '[baremetal_acc]\ncatalogue = catalogue.toml\ntrust_root = somebody.pem\n')
     done = catalogue(signing, 'check')
     assert (2, True) == (done.code, 'trust_root: no such option (did you mean trust_roots?)' in done.err)
@@ -151,7 +151,7 @@ def test_a_catalogue_that_nobody_trusted_has_signed_is_refused(signing):
     keys.secret_file(signing.folder / 'other.pem', keys.private_pem(keys.key()))
     done = catalogue(signing, 'sign', '--key', 'other.pem')
     assert 0 == done.code
-    assert 'warning: catalogue.toml.sig: no trust root of this configuration accepts it' in done.err
+    assert 'warning: catalogue.toml.sig: no trust root of this configuration verifies this signature' in done.err
     done = catalogue(signing, 'show')
     assert 4 == done.code
     assert re.search(r'its signature proves nothing: catalogue.toml.sig: .* which is no trust root', done.err)
@@ -186,7 +186,7 @@ def test_what_is_wrong_with_images_is_told_image_by_image(signing, validate):
     states = {i['name']: i['state'] for i in done.document['images']}
     assert (4, {'gpu-new': 'wrong', 'fpga-new': 'wrong', 'gzip-3': 'denied', 'aes-3': 'denied'}) == (done.code, states)
     assert 2 == len(done.errors)
-    assert 'image gpu-new: nothing to go back to: image fpga-new: ' in done.errors[0]
+    assert 'image gpu-new: its restore image cannot be used: image fpga-new: ' in done.errors[0]
     assert 'the catalogue says 30' in done.errors[1]
     lines = catalogue(signing, 'check', '--unmet', '-f', 'value', '-c', 'Image').out.split()
     assert ['gpu-new', 'fpga-new'] == lines
@@ -198,14 +198,14 @@ def test_an_expired_catalogue_can_be_looked_at_and_no_image_of_it_is_good(signin
     text = (signing.folder / 'catalogue.toml').read_text()
     signing.write('catalogue.toml', re.sub(r'expires = \S+', 'expires = 2020-01-01T00:00:00Z', text))
     done = sign(signing)
-    assert (2, True) == (done.code, 'catalogue.toml: has expired at 2020-01-01 00:00:00Z' in done.err)
+    assert (2, True) == (done.code, 'catalogue.toml: the catalogue has expired at 2020-01-01 00:00:00Z' in done.err)
     signing.write('acc.conf', '[baremetal_acc]\ncatalogue = catalogue.toml\n')
     done = catalogue(signing, 'show')
     assert 0 == done.code
-    assert 'warning: catalogue.toml has expired at 2020-01-01 00:00:00Z' in done.err
+    assert 'warning: catalogue.toml: the catalogue has expired at 2020-01-01 00:00:00Z' in done.err
     done = catalogue(signing, 'check')
     assert (4, 1) == (done.code, len(done.errors)), done.err
-    assert 'none of its images is good, for it has expired' in done.err
+    assert 'the catalogue has expired, so none of its images can be written' in done.err
     assert 'which lists it, has expired at 2020-01-01 00:00:00Z' in done.out
 
 
@@ -226,16 +226,16 @@ def test_a_signature_is_written_only_where_images_may_lie(signing):
     """A catalogue of somebody else must not choose which file is overwritten."""
     outside = signing.folder.parent / 'precious.sig'
     for signature, says in (
-        ('../precious.sig', 'is outside the folders that images may lie in'),
+        ('../precious.sig', 'is outside the folders of images'),
         ('acc.conf', 'does not end with .sig'),
-        ('https://h/a.sig', 'lies on a server'),
+        ('https://h/a.sig', 'is on a server'),
     ):
         change(signing, 'source = "gpu-new.img"', f'source = "gpu-new.img"\nsignature = "{signature}"')
         done = sign(signing, '--image', 'gpu-new')
         assert (2, True) == (done.code, says in done.err)
         change(signing, f'\nsignature = "{signature}"', '')
     assert not outside.exists()
-    for name, says in (('gpu-nev', 'did you mean gpu-new?'), ('gpu-new', 'write signature = "gpu-new.sig"')):
+    for name, says in (('gpu-nev', 'did you mean gpu-new?'), ('gpu-new', 'add signature = "gpu-new.sig"')):
         done = sign(signing, '--image', name)
         assert (2, True) == (done.code, says in done.err)
 
@@ -263,7 +263,7 @@ def test_a_passphrase_comes_from_the_environment_or_is_asked_for(signing):
     """Never from the arguments; a wrong one is told without it."""
     keys.secret_file(signing.folder / 'key.pem', keys.private_pem(SIGNER, b'geheim'))
     done = sign(signing)
-    assert (2, True) == (done.code, 'has a passphrase (set BAREMETAL_ACC_KEY_PASSPHRASE)' in done.err)
+    assert (2, True) == (done.code, 'is encrypted with a passphrase (set BAREMETAL_ACC_KEY_PASSPHRASE)' in done.err)
     signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'falsch'
     done = sign(signing)
     assert (2, False) == (done.code, 'falsch' in done.err)
@@ -300,7 +300,7 @@ def test_images_of_a_server_are_checked_as_files_are(signing, server):
     ('verb', 'arguments', 'says'),
     [
         ('show', ('other.toml',), 'other.toml: cannot be read'),
-        ('show', ('a.toml', '--catalogue', 'b.toml'), 'exclude each other'),
+        ('show', ('a.toml', '--catalogue', 'b.toml'), 'cannot be combined with a.toml'),
         ('chek', (), 'did you mean'),
         ('check', ('--images',), 'no such argument'),
     ],
@@ -331,7 +331,7 @@ def test_what_no_plan_would_ever_take_is_wrong(signing):
     assert 0 == sign(signing).code
     done = catalogue(signing, 'check')
     assert (4, 2) == (done.code, len(done.errors))
-    assert 'restore image fpga-new is for component FPGA1_FW, and not for HGX_FW_GPU_*' in done.errors[0]
+    assert 'restore image fpga-new is for component FPGA1_FW, not for HGX_FW_GPU_*' in done.errors[0]
     assert 'restore image fpga-new fits no device that image gpu-new fits' in done.errors[1]
     change(signing, 'restore = "fpga-new"', 'restore = "none"')
     change(signing, 'serial = 1', 'serial = 2')
@@ -339,7 +339,7 @@ def test_what_no_plan_would_ever_take_is_wrong(signing):
     assert 0 == sign(signing).code
     done = catalogue(signing, 'check')
     assert (4, 1) == (done.code, len(done.errors))
-    assert 'image gpu-new: its fits are vendor and model only: name pci, part_number or software_id' in done.errors[0]
+    assert 'image gpu-new: fits has only vendor and model: add pci, part_number or software_id' in done.errors[0]
 
 
 def test_a_catalogue_that_an_argument_names_is_not_called_an_option(desk):

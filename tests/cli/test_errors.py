@@ -213,7 +213,7 @@ def state_that_others_may_write(desk: Desk, machine) -> tuple[str, ...]:
 
 
 TABLE = (
-    (state_that_others_may_write, 2, ('baremetal-acc: others may write there', 'chmod 700')),
+    (state_that_others_may_write, 2, ('baremetal-acc: other users may write there', 'chmod 700')),
     (unreachable, 5, ('node-1', 'https://127.0.0.1:')),
     (wrong_password, 5, ('node-1', 'BMC host', 'https://127.0.0.1:')),
     (untrusted, 5, ('node-1', 'BMC host', 'set verify_ca in ', 'bmcs.yaml to the file of the CA that signed it')),
@@ -235,22 +235,26 @@ TABLE = (
     (config_that_is_a_folder, 2, ('error: .: cannot be read: Is a directory', '--config-file')),
     (config_of_bytes, 2, ('acc.conf: is not UTF-8',)),
     (no_such_port, 2, ('--port', '99999 is not a port')),
-    (no_room_for_the_second_port, 2, ('--port', '65535 is no port', 'the port after it')),
+    (no_room_for_the_second_port, 2, ('--port', '65535 is out of range', 'the port after it')),
     (no_ca, 2, ('bmcs.yaml, line 10', 'none.pem cannot be read: No such file or directory')),
     (ca_without_certificates, 2, ('bmcs.yaml, line 10', 'baseline.toml holds no certificates')),
     (ca_argument_without_certificates, 2, ('--verify-ca', 'baseline.toml holds no certificates')),
-    (insecure_over_ipmi, 2, ('--insecure: is not for a BMC that speaks IPMI', 'no certificates')),
-    (ca_over_ipmi, 2, ('--verify-ca: is not for a BMC that speaks IPMI', 'no certificates')),
-    (system_over_ipmi, 2, ('--system: is not for a BMC that speaks IPMI',)),
-    (suite_over_redfish, 2, ('--cipher-suite: is not for a BMC that speaks Redfish',)),
-    (suite_of_a_list, 2, ('--cipher-suite: belongs to --address', 'write cipher_suite of the BMC into bmcs.yaml')),
+    (insecure_over_ipmi, 2, ('--insecure: does not apply to a BMC that is used over IPMI', 'no certificates')),
+    (ca_over_ipmi, 2, ('--verify-ca: does not apply to a BMC that is used over IPMI', 'no certificates')),
+    (system_over_ipmi, 2, ('--system: does not apply to a BMC that is used over IPMI',)),
+    (suite_over_redfish, 2, ('--cipher-suite: does not apply to a BMC that is used over Redfish',)),
+    (suite_of_a_list, 2, ('--cipher-suite: applies only with --address', 'set cipher_suite of the BMC in bmcs.yaml')),
     (no_port_of_ipmi, 2, ('--address: has no port that there is', '1 to 65535')),
     (no_address_of_ipmi, 2, ('--address: is no URL like ipmi://192.0.2.1',)),
     (one_machine_twice, 2, ('bmcs.yaml, line 18', 'target node-2: its BMC host (https://127.0.0.1:', 'target node-1 (line 3)')),
     (no_baseline, 2, ('none.toml', 'cannot be read', '(--baseline names it)')),
-    (no_baseline_of_an_option, 2, ('none.toml', '(option [baremetal_acc] baseline names it, --baseline another one)')),
+    (no_baseline_of_an_option, 2, ('none.toml', '(option [baremetal_acc] baseline names it; use --baseline for another file')),
     (no_catalogue, 2, ('none.toml', 'cannot be read', '(--catalogue names it)')),
-    (no_catalogue_of_an_option, 2, ('none.toml', '(option [baremetal_acc] catalogue names it, --catalogue another one)')),
+    (
+        no_catalogue_of_an_option,
+        2,
+        ('none.toml', '(option [baremetal_acc] catalogue names it; use --catalogue for another file'),
+    ),
     (
         no_scheme,
         2,
@@ -338,9 +342,9 @@ def test_a_hint_about_waivers_says_which_refusals_it_is_for(desk, emulated_machi
     assert 'rule by-pci: the BMC does not show' in error
     hint = error.rpartition(' (')[2]
     assert hint.startswith(
-        'rule by-pci: match by what inventory shows of the device, such as its kind; lock host-bmc-redfish, lock '
+        'rule by-pci: match by properties that inventory shows of the device, such as its kind; lock host-bmc-redfish, lock '
     )
-    assert hint.endswith(': a rule of the baseline may leave a path out of block, or waive it by name until a day)')
+    assert hint.endswith(': a rule can leave the path out of block, or waive it with on_missing and waiver)')
 
 
 def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):
@@ -381,7 +385,7 @@ def test_a_writing_verb_wants_one_target_or_all(desk, emulated_machine):
     desk.bmcs({'a': target_of(machine), 'b': target_of(emulated_machine('fpga-server', seed='2'))})
     done = desk.run('apply', *desk.options)
     assert 2 == done.code
-    assert 'lists 2 targets: which one is meant? (name it, or say --all)' in done.errors[0]
+    assert 'lists 2 targets, and none is selected (name targets, or use --all)' in done.errors[0]
     assert 0 == desk.run('inventory').code
 
 

@@ -155,7 +155,7 @@ def test_ctrl_c_ends_it_and_says_how_far_it_came(desk: Desk, rack: Rack):
     out, err = process.communicate(timeout=60)
     assert 130 == process.returncode
     said, _, summary = err.partition('\n')
-    assert 'baremetal-acc: interrupted: sessions are being closed, for 5 s at most' == said
+    assert 'baremetal-acc: interrupted: closing the sessions of BMCs, for 5 s at most' == said
     assert 'baremetal-acc: interrupted: 9 of 10 targets were not read; 1 read, 0 with gaps, 0 failed\n' == summary
     targets = json.loads(out)['targets']
     assert names(10) == [t['target'] for t in targets]
@@ -197,7 +197,7 @@ def test_what_stopping_itself_has_broken_off_is_no_failure(desk: Desk, rack: Rac
     assert errors[0] is None
     assert ['not read: the run was interrupted'] * 3 == [e['message'] for e in errors[1:]]
     said, _, summary = capsys.readouterr().err.partition('\n')
-    assert 'baremetal-acc: interrupted: sessions are being closed, for 5 s at most' == said
+    assert 'baremetal-acc: interrupted: closing the sessions of BMCs, for 5 s at most' == said
     assert 'baremetal-acc: interrupted: 3 of 4 targets were not read; 1 read, 0 with gaps, 0 failed\n' == summary
     assert {} == rack.open
 
@@ -266,7 +266,7 @@ def test_ctrl_c_ends_both_processes(desk: Desk, rack: Rack):
     assert 130 == process.returncode, err
     assert {} == rack.open
     assert 'Traceback' not in err
-    assert err.startswith('baremetal-acc: interrupted: sessions are being closed, for 5 s at most\n')
+    assert err.startswith('baremetal-acc: interrupted: closing the sessions of BMCs, for 5 s at most\n')
     targets = json.loads(out)['targets']
     assert listed == [t['target'] for t in targets]
     assert {'not read: the run was interrupted'} == {t['error']['message'] for t in targets if t['error'] is not None}
@@ -298,7 +298,7 @@ def test_what_is_wrong_on_standard_input_is_told_by_line(desk: Desk):
     process = desk.start('inventory', '--bmcs', '-')
     out, err = process.communicate(good + good, timeout=60)
     assert (2, '') == (process.returncode, out)
-    assert "baremetal-acc: error: standard input, line 2: target: 'node-1' is there twice, first in line 1\n" == err
+    assert "baremetal-acc: error: standard input, line 2: target: 'node-1' occurs twice, first in line 1\n" == err
 
 
 def test_a_file_of_a_password_is_read_once_for_all(desk: Desk, rack: Rack):

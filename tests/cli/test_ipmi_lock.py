@@ -147,7 +147,7 @@ def test_where_nobody_remembers_what_was_closed_unlock_refuses_and_leaves_the_ho
         assert 4 == refused.code, refused.err
         assert 'no record of what we have closed' in refused.err
         assert 'give the record of its target or node back' in refused.err
-        assert 'will be opened' not in refused.err
+        assert 'will be released' not in refused.err
         assert (before, 'On') == (closed(machine), machine.truth()['systems']['host']['power'])
     assert 'unlocked on purpose' not in desk.run('verify', *desk.options).out
     # To lock again makes the proof anew, but no record: that was of what the first lock found open.

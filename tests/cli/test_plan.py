@@ -234,7 +234,7 @@ def test_a_missing_lock_is_refused_with_what_a_rule_may_say_of_it(desk, emulated
     done = desk.run('plan', *desk.options)
     assert 4 == done.code
     assert 'no mechanism blocks this path for HGX_FW_ERoT_GPU_0 (rule default demands it)' in done.err
-    hint = '(lock host-bmc-ipmi: a rule of the baseline may leave a path out of block, or waive it by name until a day)'
+    hint = '(lock host-bmc-ipmi: a rule can leave the path out of block, or waive it with on_missing and waiver)'
     assert hint in done.err
     assert 'match by' not in done.err
 
@@ -249,11 +249,11 @@ def test_nothing_of_a_refused_plan_looks_as_if_it_were_to_come(desk, emulated_ma
     assert 4 == done.code
     assert ('release not done', 'refuse refused') == (done.out.splitlines()[0], done.out.splitlines()[-1])
     assert 'planned' not in done.out
-    assert ('will be opened' in done.err, 'dry run' in done.err) == (False, False)
-    assert '(--keep-host-running does without that, ' in done.err
+    assert ('will be released' in done.err, 'dry run' in done.err) == (False, False)
+    assert '(use --keep-host-running if the host runs nothing but' in done.err
     opened = desk.run('unlock', '--keep-host-running', *desk.options, '-f', 'value', '-c', 'Action', '-c', 'State')
     assert (3, 'release planned') == (opened.code, opened.out.splitlines()[0])
-    assert 'will be opened' in opened.err
+    assert 'will be released' in opened.err
 
 
 @pytest.mark.parametrize('verb', ['plan', 'verify'])

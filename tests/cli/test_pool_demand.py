@@ -110,7 +110,7 @@ def test_a_full_folder_ends_with_its_own_code(demanding: Desk) -> None:
     assert 4 == done.code
     assert 'for aes already, and no more are taken' in done.err
     done = demand(demanding, 'list')
-    assert 'baremetal-acc: 1 demands were refused so far, because there were too many' in done.err
+    assert 'baremetal-acc: 1 demand was refused so far, because there were too many' in done.err
 
 
 def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
@@ -121,7 +121,7 @@ def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
     (demanding.folder / 'elsewhere').chmod(0o777)
     done = demand(demanding, 'list')
     assert 2 == done.code
-    assert 'others may write there, and could have the fleet programmed (chmod 700' in done.err
+    assert 'other users may write there, and could have the fleet programmed (chmod 700' in done.err
 
 
 def test_a_misspelt_option_is_told(demanding: Desk) -> None:

@@ -105,7 +105,7 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     shutil.rmtree(desk.folder / 'state')
     beside = desk.run('publish', *desk.options)
     assert 3 == beside.code, beside.err
-    assert 'node-1: --execute would withdraw devices whose locks somebody else may have engaged (locked-reported)' in beside.err
+    assert 'node-1: --execute would withdraw devices whose locks are locked-reported' in beside.err
     assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
 
 
@@ -142,7 +142,7 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     assert any(t.endswith('offer CUSTOM_ACC_FN_GZIP 1 (1 reserved)') for t in texts)
     done = desk.run('publish', '--execute', *desk.options)
     assert 0 == done.code, done.err
-    assert f'node {node} is claimed by {INSTANCE}: nothing of it is offered but what that holds' in done.err
+    assert f'node {node} is claimed by {INSTANCE}: its devices are withdrawn; what is allocated' in done.err
     assert {'CUSTOM_ACC_FN_GZIP': 1} == reserved(placement, region)
     assert {} == reserved(placement, other)
     assert 0 == desk.run('publish', *desk.options).code
@@ -157,7 +157,7 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     assert 204 == call(placement, 'PUT', f'/allocations/{INSTANCE}', body).status_code
     planned = desk.run('program', '--slot', 'Slot1=gzip', *desk.options)
     assert 3 == planned.code, planned.err
-    assert 'another function than the one that it is claimed as' in ' '.join(planned.out.split())
+    assert 'a function other than the one that it is claimed as' in ' '.join(planned.out.split())
     machine.reset_log()
     refused = desk.run('program', '--slot', 'Slot1=gzip', '--execute', *desk.options)
     assert 4 == refused.code, refused.err

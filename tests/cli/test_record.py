@@ -191,7 +191,7 @@ def test_without_scrubbing_it_is_said_aloud(desk: Desk, emulated_recording):
     desk.bmcs({'node-1': recorded(machine)})
     done = desk.run('record', 'node-1', '--output', 'out', '--no-scrub', '-f', 'json')
     assert 0 == done.code, done.err
-    assert 'give it to nobody' in done.err
+    assert 'do not pass it on' in done.err
     assert None is done.document['targets'][0]['scrubbed']
     assert 'ABC1234567' in (desk.folder / 'out/redfish/v1/Systems/1/index.json').read_text()
     assert '**Nothing was scrubbed' in (desk.folder / 'out/README.md').read_text()

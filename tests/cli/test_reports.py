@@ -469,7 +469,7 @@ def test_a_lock_is_written_whatever_the_etags_are(make, habit):
     site.prepare()
     done = site.run('lock', '--execute')
     assert 0 == done.code, done.err
-    assert 'done (written without a condition' in done.err
+    assert 'done (written without If-Match' in done.err
     assert site.is_locked
     site.check()
 

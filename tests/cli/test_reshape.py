@@ -118,7 +118,7 @@ def test_there_and_back_with_a_tenant(desk, prepared, placement, validate):
         done['claims'],
         done['calls'],
     )
-    assert 'take PGPU out of provider.yaml' in applied.err
+    assert 'remove PGPU from provider.yaml' in applied.err
     root, below = offers(placement, node)
     assert ({GOLD: 1}, 2) == (root, below.count({'PGPU': 1}))
     assert ({GOLD: 1}, 2 * [{'PGPU': 1}]) == holds(placement, instance, node)
@@ -168,7 +168,7 @@ def test_an_operators_class_by_its_word(desk, prepared, placement):
     options = ('--class', 'CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU', *desk.options)
     planned = desk.run('reshape', 'plan', '--class', 'CUSTOM_OTHER', *options)
     assert 3 == planned.code, planned.err
-    assert 'its root has no CUSTOM_OTHER' in planned.err
+    assert 'its root provider has no CUSTOM_OTHER' in planned.err
     assert 'CUSTOM_BIG_GPU 2 -> PGPU 2 (root -> devices), 1 claimed' in planned.out
     assert 0 == desk.run('reshape', 'apply', *options).code
     assert ({}, [{'PGPU': 1}]) == holds(placement, instance, node)

@@ -131,7 +131,7 @@ def test_a_password_is_asked_for_at_a_terminal(desk: Desk, served):
 @pytest.mark.parametrize('utf8', ['0', '1'])
 @pytest.mark.parametrize(
     ('typed', 'says'),
-    [(b'hunter2\xff\n', b'what was typed is not UTF-8'), (b'\x04', b'nothing was typed')],
+    [(b'hunter2\xff\n', b'the input is not UTF-8'), (b'\x04', b'there was no input')],
     ids=['bytes', 'end'],
 )
 def test_what_is_typed_and_is_no_password_is_a_wrong_argument(desk: Desk, monkeypatch, typed, says, utf8):

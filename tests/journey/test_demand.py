@@ -181,7 +181,7 @@ def watching(watched: Watched, *, seconds: float, program: Sequence[str] = PROGR
     with said.open('w') as stream:
         process = watched.watch(seconds, program, stream)
         try:
-            until(lambda: 'watches the pools' in said.read_text(), 60, 'that it watches')
+            until(lambda: 'watching the pools' in said.read_text(), 60, 'that it watches')
             yield said
         finally:
             process.terminate()

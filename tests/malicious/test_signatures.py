@@ -719,25 +719,25 @@ OLDER = {
         Attack.DOWNGRADE,
         with_its_memory(lambda path: path.chmod(0o666)),
         2,
-        'others may write it',
+        'other users may write it',
     ),
     'a memory where others may write': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), path.parent.chmod(0o777))),
         2,
-        'others may write there',
+        'other users may write there',
     ),
     'a folder for a memory': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), path.mkdir())),
         2,
-        'serials.sqlite: is no regular file',
+        'serials.sqlite: is not a regular file',
     ),
     'a pipe for a memory': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), os.mkfifo(path))),
         2,
-        'serials.sqlite: is no regular file',
+        'serials.sqlite: is not a regular file',
     ),
 }
 """The operator's own, and not his newest."""

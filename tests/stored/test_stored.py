@@ -239,7 +239,7 @@ def test_a_job_goes_on(job):
     assert isinstance(outcome, Wait), outcome
     assert [(i.action, i.task) for i in job.items] == [(i.action, i.task) for i in again.items[: len(job.items)]]
     assert (job.engagements, job.undos, job.bmcs) == (again.engagements, again.undos, again.bmcs)
-    assert f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended' in target_verdict.unfinished(job)
+    assert f'the {job.step} job of {job.created:%Y-%m-%d %H:%M:%S}Z is unfinished' in target_verdict.unfinished(job)
 
 
 @pytest.mark.parametrize('path', jobs('judged', 'ended'))

@@ -91,7 +91,7 @@ def of_job(job: Job | None) -> dict[str, Any] | None:
         'time': [encode(job.created), encode(job.deadline)],
         'stands': [job.ended, job.second, job.demands_met, job.writing, job.opened, sorted(job.devices)],
         'doing': execution.doing(job),
-        'unfinished': None if job.ended else target_verdict.unfinished(job),
+        'unfinished': None if job.ended else _unfinished(job),
         'reasons': list(job.reasons),
         'quarantined': list(job.quarantined),
         'bmcs': [list(one) for one in job.bmcs],
@@ -103,6 +103,13 @@ def of_job(job: Job | None) -> dict[str, Any] | None:
         'turned_away': [[t.bmc, t.right.value, t.times] for t in job.turned_away],
         **_later(job, LATER_OF_JOBS),
     }
+
+
+def _unfinished(job: Job) -> str:
+    """What is said of an unfinished job, in the words of 94f9a7d and c24de4d."""
+    said = target_verdict.unfinished(job)
+    said = said.replace(f'the {job.step} job of ', f'its {job.step} of ', 1)
+    return said.replace('Z is unfinished (', 'Z has not ended (', 1)
 
 
 def _item(item: Any) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_leaves_what_was_committed(tmp_path: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
     )
     said = process.communicate()[0]
-    assert said.startswith(f'StateError {store.root / "state.sqlite"}: cannot be written: disk I/O error (see to that, then')
+    assert said.startswith(f'StateError {store.root / "state.sqlite"}: cannot be written: disk I/O error (fix the cause, then')
     assert state() == store.read('node-1')
 
 
@@ -134,7 +134,7 @@ def test_a_process_that_was_forked_in_a_transaction_spoils_nothing(tmp_path: Pat
         (lambda path: path.write_bytes(path.read_bytes()[:4096] + b'\xff' * 4096), 'cannot be used: .* malformed .restore'),
         (lambda path: os.truncate(path, 4096), 'cannot be used: .* malformed .restore'),
         (lambda path: execute(path, 'DROP TABLE target'), 'cannot be used: no such table: target .restore'),
-        (lambda path: execute(path, 'PRAGMA user_version = 0'), 'cannot be used: it holds no tables of ours .restore'),
+        (lambda path: execute(path, 'PRAGMA user_version = 0'), 'cannot be used: it has no tables of baremetal-acc .restore'),
         (
             lambda path: execute(path, 'PRAGMA user_version = 2'),
             '.* a newer version .* wrote it .version 2, this one reads 1. .use',
@@ -164,7 +164,7 @@ def test_what_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     store.write(state())
     monkeypatch.setattr(state_file, 'LARGEST', 2000)
     for use in (lambda: store.read('node-1'), lambda: store.write(state())):
-        with pytest.raises(StateError, match='holds no more than 2000 bytes in one row'):
+        with pytest.raises(StateError, match='a row has more than 2000 bytes'):
             use()
 
 
@@ -211,7 +211,10 @@ def test_moves_are_not_taken_from_whom_moves_machines(store: TargetStore, monkey
     """A ``pool watch`` of an earlier release goes on."""
     monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
     journal = MoveJournal(root=store.root / 'pool')
-    with atomic_file.alone(journal.root / 'lock'), pytest.raises(StateError, match='a process of an earlier release works'):
+    with (
+        atomic_file.alone(journal.root / 'lock'),
+        pytest.raises(StateError, match='process of an earlier release has locked it'),
+    ):
         journal.read()
     assert (journal.root / 'moves').is_dir()
     assert 2 == len(journal.read())
@@ -292,20 +295,20 @@ def test_what_an_earlier_release_left_and_is_damaged_is_judged_by_target(store: 
     """As it was then: one that cannot be read is told, and the others are."""
     (store.root / 'jobs' / 'node-2.json').write_bytes(b'\xff')
     assert state() == store.read('node-1')
-    with pytest.raises(Exception, match='what is remembered of node-2 cannot be used: it is no whole JSON'):
+    with pytest.raises(Exception, match='the stored state of node-2 cannot be used: it is not complete JSON'):
         store.read('node-2')
 
 
 @pytest.mark.parametrize(
     ('spoil', 'says'),
     [
-        (lambda path: path.chmod(0o622), r'node-1\.json: is no file of this user, or others may write it'),
-        (lambda path: path.parent.chmod(0o777), 'jobs: others may write there, and could forge what was proven'),
+        (lambda path: path.chmod(0o622), r'node-1\.json: is not a file of this user, or other users may write it'),
+        (lambda path: path.parent.chmod(0o777), 'jobs: other users may write there, and could forge the evidence in it'),
         (
             lambda path: (path.rename(path.with_suffix('.x')), path.symlink_to('node-1.x')),
             r'node-1\.json: cannot be used: Too many',
         ),
-        (lambda path: (path.unlink(), os.mkfifo(path, 0o600)), r'node-1\.json: is no file of this user'),
+        (lambda path: (path.unlink(), os.mkfifo(path, 0o600)), r'node-1\.json: is not a file of this user'),
         (lambda path: os.truncate(path, 1 << 40), r'node-1\.json: longer than'),
     ],
 )
@@ -356,12 +359,13 @@ def test_nothing_is_taken_from_a_process_of_an_earlier_release(store: TargetStor
         fcntl.flock(held, fcntl.LOCK_EX)
         for use in (lambda: store.read('node-2'), lambda: store.alone('node-2').__enter__()):
             with pytest.raises(
-                StateError, match=r'node-1\.lock: a process of an earlier release works .*wait until it has ended'
+                StateError,
+                match=r'node-1\.lock: a process of an earlier release has locked it.*wait until that process has',
             ):
                 use()
     with store.alone('node-1'):
         assert state() == store.read('node-1')
-        with pytest.raises(Refused, match='works on it'), store.alone('node-1'):
+        with pytest.raises(Refused, match='is working on it'), store.alone('node-1'):
             pass
 
 
@@ -381,5 +385,5 @@ def test_what_an_earlier_release_did_in_between_is_not_passed_over(store: Target
     (store.root / 'jobs').mkdir(mode=0o700)
     (store.root / 'jobs' / 'node-1.json').write_text('{}')
     for use in (lambda: store.read('node-1'), lambda: store.write(state()), store.check):
-        with pytest.raises(StateError, match=r'jobs: an earlier release has worked here since .*see which counts'):
+        with pytest.raises(StateError, match=r'jobs: an earlier release has stored state here that .*decide which state is'):
             use()

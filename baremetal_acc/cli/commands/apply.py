@@ -32,12 +32,12 @@ def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         '--new-lifecycle',
         action='store_true',
-        help='the machine comes back from a tenant: discard earlier proof of its locks, and engage every lock again',
+        help='a tenant has returned the machine: discard earlier proof of its locks, and engage every lock again',
     )
     what.add_argument(
         '--forget-vanished',
         action='store_true',
-        help='expect only the cards that are present now; without this option a card that has vanished is not met',
+        help='expect only the cards that are present now; without this option a card that has vanished is reported as not met',
     )
 
 

@@ -59,7 +59,7 @@ class CatalogueCheckCommand(ReportCommand):
         for image in images.values():
             wrong = [] if errors[image.name] is None or image.denied is not None else [str(errors[image.name])]
             if image.denied is None and image.restore is not None and errors[image.restore] is not None:
-                wrong.append(f'image {image.name}: nothing to go back to: {errors[image.restore]}')
+                wrong.append(f'image {image.name}: its restore image cannot be used: {errors[image.restore]}')
             if image.denied is None:
                 # An image that cannot be opened was reported above.
                 back = None if image.restore is None or errors[image.restore] is not None else images[image.restore]
@@ -70,7 +70,7 @@ class CatalogueCheckCommand(ReportCommand):
                 text.error(one)
         if _expired(loaded.catalogue):
             # Once for all of its images.
-            text.error(f'{loaded.catalogue.path}: none of its images is good, for it has expired')
+            text.error(f'{loaded.catalogue.path}: the catalogue has expired, so none of its images can be written')
         return Report(
             document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
             columns=('Image', 'Kind', 'Version', 'State', 'Why'),
@@ -160,7 +160,9 @@ class Sign(ReportCommand):
 
         settings = session.configuration(_named(arguments), os.environ).settings
         path = settings.catalogue
-        data = load.read(path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it')
+        data = load.read(
+            path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it; use --catalogue for another file'
+        )
         try:
             found = document.read(data.decode('utf-8'), str(path))
         except UnicodeDecodeError:
@@ -190,7 +192,7 @@ class Sign(ReportCommand):
                 try:
                     trust.check(statement, made, str(beside), now)
                 except signature.Untrusted as exc:
-                    text.warn(f'{beside}: no trust root of this configuration accepts it: {exc}')
+                    text.warn(f'{beside}: no trust root of this configuration verifies this signature: {exc}')
             _write(beside, made)
             bodies.append({'what': what, 'file': str(beside), 'signer': signer.name})
         return Report(
@@ -219,7 +221,7 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
     :raises UsageError: it was given twice.
     """
     if arguments.file and arguments.catalogue:
-        raise UsageError(argument='--catalogue', what=f'and {arguments.file} exclude each other')
+        raise UsageError(argument='--catalogue', what=f'cannot be combined with {arguments.file}')
     arguments.catalogue = arguments.file or arguments.catalogue
     return arguments
 
@@ -234,11 +236,13 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, ImageFiles]:
     if loaded.signer is not None:
         text.note(f'{found.path}: signed by {loaded.signer}')
     elif trust is None:
-        text.note(f'{found.path}: nobody has looked who signed it, for option [{GROUP}] trust_roots names none')
+        text.note(f'{found.path}: the signature was not verified, because option [{GROUP}] trust_roots is not set')
     else:
-        text.note(f'{found.path}: nobody has signed it, and option [{GROUP}] catalogue_signature does not ask for it')
+        text.note(f'{found.path}: the catalogue is not signed, and option [{GROUP}] catalogue_signature does not require it')
     if _expired(found):
-        text.warn(f'{found.path} has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: no image of it is written any more')
+        text.warn(
+            f'{found.path}: the catalogue has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: none of its images can be written'
+        )
     read = bootstrap.Documents(
         baseline=Baseline(rules=()),
         catalogue=found.images,
@@ -260,15 +264,15 @@ def _never_planned(image: Image, restore: Image | None) -> list[str]:
     """The reasons why every plan that needs the image is refused, whatever its device is."""
     found = []
     if not any(fit.pci or fit.part_number or fit.software_id for fit in image.fits):
-        found.append(f'image {image.name}: its fits are vendor and model only: name pci, part_number or software_id')
+        found.append(f'image {image.name}: fits has only vendor and model: add pci, part_number or software_id')
     if restore is None:
         return found
     if not deny.overlap(image.component.casefold(), restore.component.casefold()):
-        what = f'restore image {restore.name} is for component {restore.component}, and not for {image.component}'
-        found.append(f'image {image.name}: nothing to go back to: {what}')
+        what = f'restore image {restore.name} is for component {restore.component}, not for {image.component}'
+        found.append(f'image {image.name}: {what}')
     if not deny.share_devices(image.fits, restore.fits):
         what = f'restore image {restore.name} fits no device that image {image.name} fits'
-        found.append(f'image {image.name}: nothing to go back to: {what}')
+        found.append(f'image {image.name}: {what}')
     return found
 
 
@@ -308,15 +312,17 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
     :raises UsageError: the catalogue names no path for it, or one that must not be written.
     """
     if image.signature is None:
-        hint = f'write signature = "{image.file}{load.SUFFIX}" into its table'
-        raise UsageError(argument='--image', what=f'{image.file} names no file for its signature', hint=hint)
+        hint = f'add signature = "{image.file}{load.SUFFIX}" to the table of the image'
+        raise UsageError(argument='--image', what=f'the catalogue names no signature file for image {image.file}', hint=hint)
     if '://' in image.signature:
-        raise UsageError(argument='--image', what=f'the signature of {image.file} lies on a server; sign it with a path there')
+        what = f'the signature of {image.file} is on a server: to sign it, let signature name a local file'
+        raise UsageError(argument='--image', what=what)
     path = Path(os.path.realpath(image.signature))
     if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise UsageError(argument='--image', what=f'{path} is outside the folders that images may lie in')
+        hint = f'option [{GROUP}] image_folders lists further folders'
+        raise UsageError(argument='--image', what=f'{path} is outside the folders of images', hint=hint)
     if path.suffix != load.SUFFIX:
-        raise UsageError(argument='--image', what=f'{path} does not end with {load.SUFFIX}: it might be something else')
+        raise UsageError(argument='--image', what=f'{path} does not end with {load.SUFFIX}: it may be another file')
     return path
 
 
@@ -326,10 +332,10 @@ def _signable(found: Catalogue, now: datetime) -> None:
     :raises DocumentError: one is missing, or the catalogue has expired.
     """
     if found.serial is None or found.expires is None:
-        what = f'{"serial" if found.serial is None else "expires"} is missing: a signed catalogue could be used again for ever'
-        raise DocumentError(path=found.path, line=1, what=what, hint='serial = 1, expires = 2027-01-31T00:00:00Z')
+        what = f'{"serial" if found.serial is None else "expires"} is missing: an old signed catalogue could be used for ever'
+        raise DocumentError(path=found.path, line=1, what=what, hint='for example: serial = 1, expires = 2027-01-31T00:00:00Z')
     if found.expires <= now:
-        raise DocumentError(path=found.path, what=f'has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
+        raise DocumentError(path=found.path, what=f'the catalogue has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
 
 
 def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':
@@ -347,7 +353,7 @@ def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
     if not found and sys.stdin.isatty():
         found = text.ask(f'Passphrase of {key}: ')
     if not found:
-        raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
+        raise UsageError(argument='--key', what=f'{key} is encrypted with a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
     return found.encode(errors='surrogateescape')  # the very bytes of the environment variable
 
 

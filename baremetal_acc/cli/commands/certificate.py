@@ -89,17 +89,17 @@ class Issue(ReportCommand):
         settings = using.settings
         key = arguments.key or settings.certificate_key
         if not key:
-            hint = f'make one: {envelope.HOW} -out FILE'
-            raise UsageError(argument='--key', what=f'and option [{GROUP}] certificate_key name no key', hint=hint)
+            hint = f'create a key: {envelope.HOW} -out FILE'
+            raise UsageError(argument='--key', what=f'is missing, and option [{GROUP}] certificate_key is not set', hint=hint)
         by = envelope.load(Path(key))
         folder = Path(arguments.folder) if arguments.folder else settings.certificate_folder
         folder = None if arguments.out else folder
         if arguments.out is None and folder is None:
-            raise UsageError(argument='--out', what='or --folder has to say where the certificate goes')
+            raise UsageError(argument='--out', what=f'give --out or --folder, or set option [{GROUP}] certificate_folder')
         if arguments.out is not None and len(using.entries) > 1:
-            raise UsageError(argument='--out', what=f'is one file, and {len(using.entries)} targets are meant')
+            raise UsageError(argument='--out', what=f'is one file, but {len(using.entries)} targets are selected')
         if arguments.deployment is not None and len(using.entries) > 1:
-            raise UsageError(argument='--deployment', what=f'is one hand-over, and {len(using.entries)} targets are meant')
+            raise UsageError(argument='--deployment', what=f'is one hand-over, but {len(using.entries)} targets are selected')
         lasting = _lasting(arguments.days)
         tools = using.tools()
         targets = {e.name: using.attempt(e) for e in using.entries}
@@ -149,7 +149,7 @@ class Issue(ReportCommand):
             columns=self.columns(arguments),
             rows=tuple((b['target'], b['lifecycle'], b['deployment'], b['key'], b['file']) for b in bodies),
             code=exits.worst(codes),
-            done=tuple(f'{b["target"]}: its certificate is {b["file"]}' for b in bodies if b['file'] is not None),
+            done=tuple(f'{b["target"]}: the certificate is in {b["file"]}' for b in bodies if b['file'] is not None),
         )
 
 
@@ -164,7 +164,7 @@ class CertificateShowCommand(ReportCommand):
         """Read and print the certificate."""
         data = _read(arguments.file, envelope.MAX_SIZE + 1)
         certificate = envelope.unchecked(data)
-        text.note(f'{_label(arguments.file)}: shown as it is, by whomever it was signed: certificate verify checks it')
+        text.note(f'{_label(arguments.file)}: shown without verifying its signature; certificate verify does that')
         return Report(
             document={
                 'format': FORMAT,
@@ -221,8 +221,8 @@ class CertificateVerifyCommand(ReportCommand):
         if missing and not reasons:
             name = certificate.node.uuid or certificate.node.name
             text.warn(
-                f'{label}: it is of node {name}, lifecycle {certificate.lifecycle}, deployment {certificate.deployment}; '
-                f'{", ".join(missing)} did not ask whether that is the one that is meant'
+                f'{label}: the certificate is of node {name}, lifecycle {certificate.lifecycle}, deployment '
+                f'{certificate.deployment}; give {", ".join(missing)} to check that this is the expected one'
             )
         return _judged(data, certificate, reasons)
 
@@ -246,14 +246,14 @@ class Extract(ReportCommand):
         if not isinstance(packed, str):
             where = kept.get('where')
             places = [str(place) for place in where] if isinstance(where, list) else []
-            hint = f'it is kept at {", ".join(places)}' if places else None
-            raise CertificateInvalid('the certificate itself is not kept with the node', where=label, hint=hint)
+            hint = f'it is stored at {", ".join(places)}' if places else None
+            raise CertificateInvalid('the certificate itself is not stored in the node', where=label, hint=hint)
         data = envelope.unpacked(packed)
         if envelope.digest(data) != digest:
-            raise CertificateInvalid(f'it is {envelope.digest(data)}, and {digest} was issued', where=label)
+            raise CertificateInvalid(f'the digest is {envelope.digest(data)}, but {digest} was issued', where=label)
         certificate = envelope.unchecked(data)
         if kept.get('superseded') is not False:
-            text.warn(f'{label}: the certificate is over: the node has come back since')
+            text.warn(f'{label}: the certificate is no longer valid: the node was returned after the hand-over')
         _write(Path(arguments.out), data + b'\n')
         body = _body(certificate.node.name, certificate, data, arguments.out)
         return Report(
@@ -305,8 +305,10 @@ def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if settings.certificate_key is not None:
         found |= envelope.load(settings.certificate_key).trust
     if not found:
-        hint = 'the issuer has it: openssl pkey -in KEY -pubout'
-        raise UsageError(argument='--trust', what='names no public key of an issuer, and the configuration neither', hint=hint)
+        hint = 'the issuer prints it with: openssl pkey -in KEY -pubout'
+        raise UsageError(
+            argument='--trust', what='is missing, and the configuration names no public key of an issuer', hint=hint
+        )
     return found
 
 
@@ -321,7 +323,7 @@ def _lasting(given: str | None) -> timedelta | None:
 
 def _number(argument: str, given: str) -> int:
     if not given.isascii() or not given.isdecimal() or len(given) > 9:
-        raise UsageError(argument=argument, what=f'{given!r} is no whole number')
+        raise UsageError(argument=argument, what=f'{given!r} is not a whole number')
     return int(given)
 
 
@@ -344,11 +346,11 @@ def _kept(data: bytes, label: str) -> Json:
     try:
         shown = json.loads(data)
     except (ValueError, RecursionError):
-        raise DocumentError(path=label, what='is no JSON', hint='baremetal node show -f json NODE writes it') from None
+        raise DocumentError(path=label, what='is not JSON', hint='baremetal node show -f json NODE prints it') from None
     for key in ('driver_internal_info', _KEY, 'certificate'):
         shown = shown.get(key) if isinstance(shown, dict) else None
     if not isinstance(shown, dict):
-        raise CertificateInvalid('Ironic keeps no certificate with this node', where=label)
+        raise CertificateInvalid('Ironic has stored no certificate in this node', where=label)
     return shown
 
 
@@ -367,7 +369,7 @@ def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, fo
         _write(Path(path), data + b'\n')
         found = _read(path, envelope.MAX_SIZE + 1)
     if envelope.opened(found, by.trust) != certificate:
-        raise CertificateInvalid('what is read there is not what was written', where=path)
+        raise CertificateInvalid('what was read back is not what was written', where=path)
     return _body(target, certificate, data, path)
 
 
@@ -433,7 +435,7 @@ def _rows(c: Certificate) -> list[tuple[Any, ...]]:
         (c.node.name, 'node', c.node.uuid or f'{c.node.name}, a target without UUID', None),
         (c.node.name, 'lifecycle', c.lifecycle, None),
         (c.node.name, 'deployment', c.deployment, None),
-        (c.node.name, 'looked', _time(c.looked), None),
+        (c.node.name, 'inspected', _time(c.looked), None),
         (c.node.name, 'issued', _time(c.issued), None),
         (c.node.name, 'expires', _NO_END if c.expires is None else _time(c.expires), None),
         (c.node.name, 'issuer', c.issuer, None),
@@ -455,16 +457,16 @@ def _rows(c: Certificate) -> list[tuple[Any, ...]]:
             rows.append((card.label, 'custody', _custody(card, said, c.issued), f'{said.demand} ({said.rule})'))
         rows += [(card.label, f'measured by {m.integrity}', _measured(m), None) for m in card.measurements]
         if not card.measurements:
-            rows.append((card.label, 'measured', 'by nobody', None))
+            rows.append((card.label, 'measured', 'no', None))
     rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {_time(w.expires)}: {w.reason}', w.rule) for w in c.waivers]
     rows += [(c.node.name, 'relaxed', r.text, r.rule) for r in c.relaxations]
     rows += [(c.node.name, 'not read', f'{" ".join(filter(None, (str(g.ref), g.field)))}: {g.reason}', None) for g in c.gaps]
     return rows
 
 
-_NO_END = 'with the lifecycle: it has no other end'
+_NO_END = 'at the end of the lifecycle; no date is set'
 
-_NO_RULE = 'none: it was compared with nothing'
+_NO_RULE = 'none: not compared with any rule'
 
 
 def _function(f: CertifiedFunction) -> tuple[str, str]:
@@ -491,7 +493,7 @@ def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -
 
 def _measured(m: MeasurementReading) -> str:
     """The state of a measurement, and the reason for it. Certificates of earlier versions have no reason."""
-    why = m.reason or ('nothing says what it was compared with' if m.state is MeasurementState.PROVEN else '')
+    why = m.reason or ('what it was compared with is not recorded' if m.state is MeasurementState.PROVEN else '')
     return ': '.join(filter(None, (m.state, why)))
 
 

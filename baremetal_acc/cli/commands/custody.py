@@ -94,7 +94,7 @@ class Accept(ReportCommand):
         reason, until = _reason(arguments.reason), _end(arguments.until, datetime.now(UTC))
         using = session.begin(arguments, writes=False)
         if len(using.entries) > 1:
-            what = f'{len(using.entries)} targets are meant, and somebody answers for one at a time'
+            what = f'{len(using.entries)} targets are selected; accept the cards of one target at a time'
             raise UsageError(argument='TARGET', what=what)
         tools = using.tools()
 
@@ -106,7 +106,7 @@ class Accept(ReportCommand):
                 if job is not None:
                     raise Refused(
                         [f'{entry.name}: {target_verdict.unfinished(job)}'],
-                        hint=f'{target_verdict.goes_on(job)}; accept after that',
+                        hint=f'{target_verdict.goes_on(job)}; after that, accept the cards',
                     )
                 inventory = execution.observe(target, tools, datetime.now(UTC))
                 kept = target_verdict.custody_of(inventory, target, tools, state)
@@ -125,7 +125,8 @@ class Accept(ReportCommand):
                         reason=reason,
                     )
                 using.store.write(replace(state.with_custody(kept), anew=state.anew - chosen))
-            text.note(f'{entry.name}: {getpass.getuser()} answers for {len(chosen)} cards until {moment(until)}: {reason}')
+            cards = '1 card' if len(chosen) == 1 else f'{len(chosen)} cards'
+            text.note(f'{entry.name}: {getpass.getuser()} has accepted {cards} until {moment(until)}: {reason}')
             return _body(entry.name, inventory, kept, target, tools)
 
         return _report(using, one)
@@ -136,18 +137,19 @@ def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId
 
     :raises Refused: a card is quarantined, or not proven closed to a host that is not off.
     """
-    reasons = []
+    reasons, is_open = [], False
     for accelerator in inventory.accelerators:
         seen = kept.of(accelerator.id).seen
         if accelerator.id not in chosen or seen is None:
             continue
         name = f'{accelerator.label} ({accelerator.id})'
         if accelerator.id in spoilt:
-            reasons.append(f'{name} is quarantined: apply writes it')
+            reasons.append(f'{name} is quarantined: write it with apply')
         elif not custody_readings.is_kept(seen):
-            reasons.append(f'{name} is not proven closed to its host, which is not off')
+            is_open = True
+            reasons.append(f'{name} is not proven to be locked against its host, which is not off')
     if reasons:
-        raise Refused(reasons, hint='lock the target, or power it off, first')
+        raise Refused(reasons, hint='lock the target, or power its host off, first' if is_open else None)
 
 
 def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId]) -> None:
@@ -157,18 +159,20 @@ def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[Acce
         if accelerator.id not in chosen or card.seen is None:
             continue
         if card.chain is not None and card.chain.broken is not None:
-            text.warn(f'{name}: {accelerator.label}: accepted all the same: {custody_words.explain(card, inventory.at)}')
+            text.warn(
+                f'{name}: {accelerator.label}: accepted despite a broken chain: {custody_words.explain(card, inventory.at)}'
+            )
         if not (card.seen.access is Access.CLOSED and card.seen.proven):
             text.warn(
-                f'{name}: {accelerator.label} is not proven closed to its host, which is off: what is accepted holds while '
-                'readings show that it stays off, no longer; lock the target, then accept'
+                f'{name}: {accelerator.label} is not proven to be locked against its host, which is off: the acceptance holds '
+                'only as long as readings show that the host stays off; lock the target, then accept again'
             )
 
 
 def _reason(given: str) -> str:
     reason = given.strip()
     if not reason or not reason.isprintable() or len(reason) > LONGEST_TEXT:
-        what = f'is empty, longer than {LONGEST_TEXT} characters, or holds some that cannot be printed'
+        what = f'is empty, longer than {LONGEST_TEXT} characters, or has characters that cannot be printed'
         raise UsageError(argument='--reason', what=what)
     return reason
 
@@ -176,7 +180,9 @@ def _reason(given: str) -> str:
 def _end(given: str, now: datetime) -> datetime:
     until = read_end(given)
     if until is None:
-        raise UsageError(argument='--until', what=f'{given!r} is no date, and no date and time with its offset', hint=END_HINT)
+        raise UsageError(
+            argument='--until', what=f'{given!r} is neither a date nor a date and time with an offset', hint=END_HINT
+        )
     flaw = end_flaw(until, now)
     if flaw is not None:
         raise UsageError(argument='--until', what=flaw, hint=END_LIMIT)

@@ -39,7 +39,9 @@ class Demo(command.Command):
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             hint = "pip install 'baremetal-acc[demo]'"
-            raise UsageError(argument='demo', what=f'{", ".join(missing)} is not installed', hint=hint)
+            raise UsageError(
+                argument='demo', what=f'{", ".join(missing)} {"is" if len(missing) == 1 else "are"} not installed', hint=hint
+            )
         options = ['--state', parsed_args.state] if parsed_args.state else []
         # In its own session: Ctrl-C reaches only this process, which passes it to the demo once, and waits until the demo has
         # stopped its services.

@@ -45,7 +45,7 @@ class Emulate(command.Command):
             return int(serve(parsed_args))
         except OverflowError:
             hint = f'0 to {_LAST_PORT}; each further BMC has the port after it'
-            raise UsageError(argument='--port', what=f'{parsed_args.port} is no port', hint=hint) from None
+            raise UsageError(argument='--port', what=f'{parsed_args.port} is out of range', hint=hint) from None
 
 
 def _main() -> ModuleType:

@@ -91,7 +91,7 @@ class InventoryCommand(ReportCommand):
         def stopped() -> None:
             if interrupted.is_set() and verbosity > 0:
                 count.clear()
-                text.note(f'interrupted: sessions are being closed, for {worker_pool.GRACE:.0f} s at most')
+                text.note(f'interrupted: closing the sessions of BMCs, for {worker_pool.GRACE:.0f} s at most')
 
         running = runner(
             looking,

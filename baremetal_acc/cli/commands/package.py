@@ -94,7 +94,7 @@ class CatalogueAddCommand(command.Command):
         else:
             _write_new(Path(parsed_args.output), f'format = 1\n# serial = 1\n# expires = 2027-01-31T00:00:00Z\n\n{entries}')
         catalogue = parsed_args.output or 'catalogue.toml'
-        text.note(f'fill in what is marked in {catalogue}, then: baremetal-acc catalogue sign {catalogue} --key FILE')
+        text.note(f'fill in the marked lines of {catalogue}, then run: baremetal-acc catalogue sign {catalogue} --key FILE')
         return int(Exit.HOLDS)
 
 
@@ -151,7 +151,7 @@ def _rows(document: Json) -> Iterator[tuple[Any, ...]]:
     if whole['released'] is not None:
         details += (f'released {whole["released"]}',)
     if whole['bytes_behind_images']:
-        details += (f'{whole["bytes_behind_images"]} bytes behind the images',)
+        details += (f'{whole["bytes_behind_images"]} bytes after the images',)
     yield 'package', whole['identifier'], whole['version'], None, details
     for part, key, version in (
         ('device', 'devices', 'image_set_version'),
@@ -253,7 +253,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
     with stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise DocumentError(path=str(path), what='is no regular file')
+            raise DocumentError(path=str(path), what='is not a regular file')
         yield stream
 
 
@@ -263,7 +263,9 @@ def _write_new(path: Path, content: str) -> None:
     :raises UsageError: it is there, or cannot be written.
     """
     if os.path.lexists(path):
-        raise UsageError(argument='--output', what=f'{path} is there already: no catalogue is changed')
+        raise UsageError(
+            argument='--output', what=f'{path} exists already: name a new file, an existing catalogue is not changed'
+        )
     try:
         atomic_file.write(path, content.encode(), mode=0o644)
     except OSError as exc:

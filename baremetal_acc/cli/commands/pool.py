@@ -123,7 +123,7 @@ class PoolPlanCommand(ReportCommand):
         look = steering.look()
         _told(look)
         if look.plan.moves:
-            text.note('nothing was done; pool apply does it')
+            text.note('nothing was changed; pool apply does it')
         wanting = look.plan.moves or look.plan.short
         return _report(look, (), Exit.NOT_MET if wanting else Exit.HOLDS)
 
@@ -183,11 +183,11 @@ class Watch(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Do the work of the command. Called by cliff."""
         if not 0.1 <= parsed_args.interval <= 86400:
-            raise UsageError(argument='--interval', what='0.1 to 86400 seconds are possible')
+            raise UsageError(argument='--interval', what='must be from 0.1 to 86400 seconds')
         steering, desk, using = begin(parsed_args)
         desk.catalogue = functools.partial(pool_demand.functions, using.settings)
         with _signals(steering.stop), sources.listening(using.conf, desk) as heard:
-            text.note('watches the pools' if heard is None else f'watches the pools, and takes {heard}')
+            text.note('watching the pools' if heard is None else f'watching the pools, with demands from {heard}')
             steering.watch(timedelta(seconds=parsed_args.interval))
         text.note('ended')
         return Exit.HOLDS
@@ -210,7 +210,7 @@ def _signals(stop: threading.Event) -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         if stop.is_set():
-            text.note('ends: what is under way stays stored, and goes on with the next pool apply or pool watch')
+            text.note('stopped: moves in progress are stored, and the next pool apply or pool watch resumes them')
 
 
 def _code(ended: Ended) -> Exit:
@@ -228,7 +228,8 @@ def _told(look: PoolReading) -> None:
         text.note(str(short))
     without = sum(m.busy == NO_REGIONS for m in look.machines)
     if without:
-        text.note(f'{without} machines have no regions that are known: clean them, or inspect them, if they have')
+        nodes = '1 node' if without == 1 else f'{without} nodes'
+        text.note(f'{nodes} without known regions: clean or inspect those that have FPGA slots')
 
 
 def _report(look: PoolReading, ended: Sequence[Ended], code: Exit) -> Report:

@@ -102,7 +102,9 @@ class List(_DemandCommand):
         at = desk(session.configuration(arguments, os.environ), os.environ)
         report = self._printed(at.told(), at, Exit.HOLDS)
         if at.spool.refused():
-            text.note(f'{at.spool.refused()} demands were refused so far, because there were too many')
+            refused = at.spool.refused()
+            demands = '1 demand was' if refused == 1 else f'{refused} demands were'
+            text.note(f'{demands} refused so far, because there were too many')
         return report
 
 

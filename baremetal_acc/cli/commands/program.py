@@ -38,5 +38,7 @@ class ProgramCommand(PlanningCommand):
 def _pair(text: str) -> tuple[str, str]:
     pattern, equals, function = (part.strip() for part in text.partition('='))
     if not (pattern and equals and function):
-        raise UsageError(argument='--slot', what=f'{text!r} is no PATTERN=FUNCTION', hint='for example "Slot*=gzip"')
+        raise UsageError(
+            argument='--slot', what=f'{text!r} is not of the form PATTERN=FUNCTION', hint='for example "Slot*=gzip"'
+        )
     return pattern, function

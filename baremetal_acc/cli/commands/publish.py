@@ -60,7 +60,9 @@ class PublishCommand(ReportCommand):
         session.add_arguments(parser, writes=True)
         what = parser.add_mutually_exclusive_group()
         what.add_argument('--execute', action='store_true', help='send the calls; without this option they are only printed')
-        what.add_argument('--why', action='store_true', help='print what of each device is available, and why or why not')
+        what.add_argument(
+            '--why', action='store_true', help='print what each device makes available in placement, and why or why not'
+        )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -106,16 +108,15 @@ class PublishCommand(ReportCommand):
             text.note('dry run: nothing was sent; --execute does it')
         if unproven:
             text.note(
-                f'{", ".join(unproven)}: --execute would withdraw devices whose locks somebody else may have engaged '
-                f"({LockState.LOCKED_REPORTED}): what Ironic's conductors publish is theirs, and "
-                'this command cannot see their proofs'
+                f'{", ".join(unproven)}: --execute would withdraw devices whose locks are {LockState.LOCKED_REPORTED}: if an '
+                'Ironic conductor has engaged them, let the conductor publish, for this command cannot see its records'
             )
         return Report(
             document=render.document(bodies),
             columns=self.columns(arguments),
             rows=tuple(row for body in bodies for row in (_why if arguments.why else _rows)(body)),
             code=exits.worst(codes),
-            done=tuple(f'{b["target"]}: {len(b["calls"])} calls were sent to placement' for b in bodies if b['executed']),
+            done=tuple(f'{b["target"]}: calls sent to placement: {len(b["calls"])}' for b in bodies if b['executed']),
         )
 
 
@@ -135,8 +136,8 @@ def node_of(entry: TargetEntry) -> str:
     :raises UsageError: bmcs.yaml does not name it.
     """
     if entry.node is None:
-        hint = 'write node: UUID of the Ironic node into bmcs.yaml'
-        raise UsageError(argument=f'target {entry.name}', what='has no node to publish for', hint=hint)
+        hint = 'set node: UUID of the Ironic node in bmcs.yaml'
+        raise UsageError(argument=f'target {entry.name}', what='has no node UUID to publish for', hint=hint)
     return entry.node
 
 

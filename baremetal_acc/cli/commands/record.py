@@ -42,8 +42,8 @@ _LARGEST_KEY = 64 * 1024
 
 
 _BY_IPMI = (
-    'send the output of inventory -f json -vv instead, and of ipmitool fru print, ipmitool sdr elist all and ipmitool hpm '
-    'check: they hold serial numbers and addresses, which nothing scrubs'
+    'send the output of inventory -f json -vv, ipmitool fru print, ipmitool sdr elist all and ipmitool hpm check instead: it '
+    'contains serial numbers and addresses, which are not scrubbed'
 )
 """The hint for a BMC that is read by IPMI, of which nothing can be recorded."""
 
@@ -89,12 +89,12 @@ class RecordCommand(ReportCommand):
         request = _request(arguments)
         using = session.begin(arguments, writes=False)
         if len(using.entries) != 1:
-            what = f'one target is recorded at a time, and {len(using.entries)} are meant'
+            what = f'one target is recorded at a time, but {len(using.entries)} are selected'
             raise UsageError(argument='TARGET', what=what, hint='name one')
         target = using.target(using.entries[0])
         address = _bmc(target, request)
         if request.key is None:
-            text.warn(f'--no-scrub: {request.output} will tell serial numbers, addresses and names; give it to nobody')
+            text.warn(f'--no-scrub: {request.output} will contain serial numbers, addresses and names; do not pass it on')
         try:
             shown = RecordProgress(sys.stderr, target.name, quiet=self.app.options.verbose_level == 0)
             found = record(target, address, using, request, shown)
@@ -107,7 +107,7 @@ def _judge(target: str, found: Recorded) -> Exit:
     """Warn of what is missing, and return the exit code. Links to resources that do not exist are common, and no failure."""
     hard = [m for m in found.missed if not m.harmless]
     if found.stopped is not None:
-        text.warn(f'{target}: the recording is not whole: {found.stopped}')
+        text.warn(f'{target}: the recording is incomplete: {found.stopped}')
     if hard:
         more = f', and {len(hard) - 1} more' if len(hard) > 1 else ''
         text.warn(f'{target}: not all could be recorded: {hard[0].uri}: {hard[0].reason}{more} ({README} lists them)')
@@ -149,10 +149,12 @@ def _request(arguments: argparse.Namespace) -> RecordRequest:
     except OSError as exc:
         raise UsageError(argument='--output', what=f'{output}: {exc.strerror}') from exc
     if not free or output.name in ('', '..'):
-        raise UsageError(argument='--output', what=f'{output} is there and not an empty folder', hint='name a new one')
+        raise UsageError(argument='--output', what=f'{output} exists and is not an empty folder', hint='name a new folder')
     parent = next(p for p in output.absolute().parents if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise UsageError(argument='--output', what=f'{output} cannot be made: {parent} is no folder that you may write to')
+        raise UsageError(
+            argument='--output', what=f'{output} cannot be created: {parent} is not a folder that you may write to'
+        )
     if not 1 <= arguments.max_minutes <= 24 * 60:
         raise UsageError(argument='--max-minutes', what=f'{arguments.max_minutes} is not between 1 and {24 * 60}')
     key = None
@@ -178,7 +180,7 @@ def _key(path: Path) -> bytes:
         raise UsageError(
             argument='--scrub-key-file',
             what=what,
-            hint=f'head -c 32 /dev/urandom > FILE makes one (at least {SMALLEST_KEY} bytes)',
+            hint=f'head -c 32 /dev/urandom > FILE makes one ({SMALLEST_KEY} to {_LARGEST_KEY} bytes)',
         )
     return key
 
@@ -192,15 +194,17 @@ def _bmc(target: Target, request: RecordRequest) -> BmcAddress:
     names = [b.name for b in target.bmcs]
     found = next((b for b in target.bmcs if b.name == request.bmc), None)
     if found is None:
-        raise UsageError(argument='--bmc', what=f'{target.name} has no {request.bmc!r}', hint=f'it has {", ".join(names)}')
+        raise UsageError(argument='--bmc', what=f'{target.name} has no BMC {request.bmc!r}', hint=f'it has {", ".join(names)}')
     if PROTOCOLS.get(found.address.partition('://')[0]) != 'redfish':
         raise UsageError(
             argument='record',
-            what=f'BMC {found.label} is not spoken to by Redfish, and nothing else can be recorded',
+            what=f'BMC {found.label} is not used over Redfish, and only Redfish can be recorded',
             hint=_BY_IPMI,
         )
     if found.password and len(found.password) < SHORTEST_PASSWORD:
-        raise Refused(['the password is so short that it could not be told from other text'], hint=OTHER_USER)
+        raise Refused(
+            [f'the password has fewer than {SHORTEST_PASSWORD} characters, and cannot be told from other text'], hint=OTHER_USER
+        )
     if len(names) > 1:
         rest = ', '.join(n for n in names if n != found.name)
         text.note(f'{target.name}: recording BMC {found.name}; record {rest} with --bmc, each into a folder of its own')

@@ -48,7 +48,9 @@ class ReshapePlanCommand(ReportCommand):
             help='only this resource class of the root; its name on the devices, if that differs; and a trait that selects the '
             'devices; can be repeated (default: all classes that publish uses)',
         )
-        parser.add_argument('--back', action='store_true', help='from the providers of devices to the root; contacts no BMC')
+        parser.add_argument(
+            '--back', action='store_true', help='move from the providers of devices to the root; contacts no BMC'
+        )
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
@@ -85,8 +87,8 @@ class ReshapePlanCommand(ReportCommand):
             for reason in sentences(made):
                 text.error(f'{entry.name}: refused: {reason}')
             for name in made.absent:
-                where = 'the providers of its devices have' if arguments.back else 'its root has'
-                text.note(f'{entry.name}: {where} no {name} that could be moved')
+                where = 'the providers of its devices have' if arguments.back else 'its root provider has'
+                text.note(f'{entry.name}: {where} no {name} to move')
             if made.moves:
                 text.note(f'{entry.name}: {_about_nova(made, back=arguments.back)}')
             codes.append(self._code(made))
@@ -97,7 +99,7 @@ class ReshapePlanCommand(ReportCommand):
             columns=self.columns(arguments),
             rows=tuple(row for body in bodies for row in _rows(body)),
             code=exits.worst(codes),
-            done=tuple(f'{b["target"]}: {len(b["moves"])} inventories were moved' for b in bodies if b['executed']),
+            done=tuple(f'{b["target"]}: inventories moved: {len(b["moves"])}' for b in bodies if b['executed']),
         )
 
     def _code(self, made: Reshape) -> Exit:
@@ -138,11 +140,14 @@ def _about_nova(made: Reshape, *, back: bool) -> str:
     if back:
         names = ', '.join(m.target_class for m in made.moves)
         return (
-            f'let provider.yaml of its nova-compute say {names} before that starts again, else Nova deletes it; and set '
-            f'[baremetal_acc] publish = false, else the next publication offers all of it twice'
+            f'add {names} to provider.yaml of its nova-compute before nova-compute starts again, or Nova deletes the '
+            'inventory; and set [baremetal_acc] publish = false, or the next publication makes all of it available twice'
         )
     names = ', '.join(m.source_class for m in made.moves)
-    return f'take {names} out of provider.yaml of its nova-compute before that starts again, else Nova offers all of it twice'
+    return (
+        f'remove {names} from provider.yaml of its nova-compute before nova-compute starts again, or Nova makes all of it '
+        'available twice'
+    )
 
 
 def _moves(made: Reshape) -> Iterable[dict[str, Any]]:
@@ -193,7 +198,7 @@ def parse(text: str) -> InventoryMove:
     nested, colon, trait = rest.partition(':')
     names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
     if not all(map(_NAME.fullmatch, names)):
-        raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
+        raise UsageError(argument=f'--class {text[:80]!r}', what='is not a resource class', hint=f'write {_FORM}')
     return InventoryMove(flat=flat, nested=nested or flat, trait=trait or None)
 
 
@@ -205,7 +210,7 @@ def check(moves: Iterable[InventoryMove]) -> None:
     for flat, times in Counter(m.flat for m in moves).items():
         if times > 1:
             raise UsageError(
-                argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
+                argument=f'--class {flat}', what='is given twice', hint='a class of the root is moved to one class'
             )
 
 

@@ -30,7 +30,7 @@ class VerifyCommand(ReportCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets and output."""
         session.add_arguments(parser, writes=False)
-        parser.add_argument('--unmet', action='store_true', help='print only demands that are not met (table, csv and value)')
+        parser.add_argument('--unmet', action='store_true', help='print only findings that are not met (table, csv and value)')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Verify every target."""
@@ -71,7 +71,7 @@ def _not_met(verdict: Verdict, *, in_table: bool) -> NotMet:
     """
     reasons = [findings.sentence(f) for f in verdict.unmet]
     if in_table and len(reasons) > 1:
-        reasons = [f'{len(reasons)} demands; the first: {reasons[0]}']
+        reasons = [f'{len(reasons)} findings; the first: {reasons[0]}']
     return NotMet(reasons)
 
 

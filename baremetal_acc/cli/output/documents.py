@@ -261,7 +261,7 @@ def against_others(job: Job, labels: Mapping[AcceleratorId, str]) -> list[Json]:
     said = [
         {
             'device': labels.get(a.accelerator, a.accelerator),
-            'text': f'bundle {a.bundle}: the BMC says against other parts of it: {complained(c)}',
+            'text': f'bundle {a.bundle}: the BMC reports problems with other parts of it: {complained(c)}',
         }
         for a, i in sent
         for c in i.complaints
@@ -305,7 +305,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
             body |= {'subject': ', '.join(labels.get(i, i) for i in a.accelerators)}
             if a.whole:
                 body |= {
-                    'why': ['it gets another function than the one that it is claimed as, so all of the node is withdrawn']
+                    'why': ['a slot gets a function other than the one that it is claimed as, so the whole node is withdrawn']
                 }
         case CheckImage():
             body |= {'action': 'check-image', 'image': a.image}

@@ -120,7 +120,7 @@ class JobProgress:
             known.said = True
             at = f'{job.deadline:%H:%M:%S}Z'
             over = self._wall() >= job.deadline
-            until = f'past its deadline, {at}: what has begun is brought to its end' if over else f'until {at} at the latest'
+            until = f'past its deadline, {at}: actions that have begun are completed' if over else f'until {at} at the latest'
             self._line(f'{PROGRAM}: {job.target}: waiting: {what} ({until})')
 
     def clear(self) -> None:
@@ -154,7 +154,7 @@ class JobProgress:
                     continue
                 self._asked.add((one.bmc, one.what))
                 until = self._wall() + timedelta(seconds=max(0.0, one.until - now))
-                self._line(f'{PROGRAM}: waiting: {one.bmc} to answer {one.what} (until {until:%H:%M:%S}Z at the latest)')
+                self._line(f'{PROGRAM}: waiting for {one.bmc} to answer {one.what} (until {until:%H:%M:%S}Z at the latest)')
                 self._draw()
 
     def _running(self, job: Job) -> list[Line]:
@@ -240,12 +240,12 @@ _TOLD = (ItemState.FAILED, ItemState.PLANNED)
 
 def _message(item: Item) -> str:
     if item.unconditional and item.state is ItemState.DONE:
-        return ' (written without a condition: the BMC refuses the ETag that it shows, or shows none and demands one)'
+        return ' (written without If-Match: the BMC refuses its own ETag, or requires an ETag and has none)'
     if item.objection is not None and item.state is ItemState.DONE:
         return objected(item)
     if item.complaints and item.state is ItemState.DONE:
         said = '; '.join(map(complained, item.complaints))
-        return f' (the BMC says against other parts of its bundle: {said})'
+        return f' (the BMC reports problems with other parts of its bundle: {said})'
     is_told = item.state in _TOLD or waits_for_person(item)
     return f' ({item.message})' if item.message and is_told else ''
 

@@ -35,7 +35,7 @@ class RecordProgress:
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.1 if self._moving.is_shown else _EVERY)
-        line = f'{text.PROGRAM}: {self._target}: {read} resources read, {waiting} or more to go'
+        line = f'{text.PROGRAM}: {self._target}: {read} resources read, at least {waiting} left'
         if self._moving.is_shown:
             self._moving.draw([line])
         else:

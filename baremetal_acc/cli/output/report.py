@@ -130,7 +130,7 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
             for name in names:
                 if _column(name, columns) is None:
                     hint = did_you_mean(name.lower(), map(_normal, columns))
-                    raise UsageError(argument=option, what=f'there is no {name!r}', hint=hint)
+                    raise UsageError(argument=option, what=f'there is no column {name!r}', hint=hint)
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]

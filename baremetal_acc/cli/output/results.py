@@ -67,8 +67,8 @@ def warn_of_unlock(prepared: PreparedPlan) -> None:
         opened = sorted({path for r in accelerator.locks if r.place in places for path in r.blocks})
         if opened:
             text.warn(
-                f'{prepared.entry.name}: {accelerator.label}: what blocks {", ".join(opened)} will be opened: who controls the '
-                f'host can write it until it is locked again{then}'
+                f'{prepared.entry.name}: {accelerator.label}: the locks of {", ".join(opened)} will be released: whoever '
+                f'controls the host can write the card until it is locked again{then}'
             )
 
 
@@ -91,15 +91,13 @@ def _hint(prepared: PreparedPlan) -> str | None:
     """
     hints = []
     if any(isinstance(r.reason, NoHost) for r in prepared.made.refusals):
-        hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
+        hints.append("use --keep-host-running if the host runs nothing but the operator's own code")
     rules = sorted({str(r.subject) for r in prepared.made.refusals if r.subject.kind is SubjectKind.RULE})
     if rules:
-        hints.append(f'{", ".join(rules)}: match by what inventory shows of the device, such as its kind')
+        hints.append(f'{", ".join(rules)}: match by properties that inventory shows of the device, such as its kind')
     open_ = sorted({str(r.subject) for r in prepared.made.refusals if isinstance(r.reason, NoMechanism)})
     if open_:
-        hints.append(
-            f'{", ".join(open_)}: a rule of the baseline may leave a path out of block, or waive it by name until a day'
-        )
+        hints.append(f'{", ".join(open_)}: a rule can leave the path out of block, or waive it with on_missing and waiver')
     if refusals.is_unrecorded(prepared.made):
         hints.append(refusals.NO_RECORD_HINT)
     return '; '.join(hints) or None
@@ -166,7 +164,7 @@ def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     for a in body['actions']:
         word = NOT_DONE if body['refusals'] and a['state'] == ItemState.PLANNED else a['state']
         state = (word, a['message']) if a['message'] else word
-        action = 'put back' if a['restoring'] and a['action'] == 'flash' else a['action']
+        action = 'restore' if a['restoring'] and a['action'] == 'flash' else a['action']
         rows.append((body['target'], a['device'], action, _what(a), _change(a), state))
     rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
     rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]

@@ -54,9 +54,9 @@ def ask(question: str) -> str:
         found.encode()  # fails where Python has let undecodable bytes through, as in some locales
         return found
     except UnicodeError:
-        what, hint = 'what was typed is not UTF-8', 'see how the terminal writes letters beyond ASCII, or use a password file'
+        what, hint = 'the input is not UTF-8', 'set the terminal to UTF-8, or use a password file'
     except EOFError:
-        what, hint = 'nothing was typed', None
+        what, hint = 'there was no input', None
     raise UsageError(argument=question.strip().removesuffix(':'), what=what, hint=hint)
 
 

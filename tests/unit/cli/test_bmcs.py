@@ -129,34 +129,34 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
 @pytest.mark.parametrize(
     ('old', 'new', 'line', 'says'),
     [
-        ('suite: 3', 'suite: 2', 8, '2 is too weak, or not known (17, or 3 for a BMC that has nothing better)'),
+        ('suite: 3', 'suite: 2', 8, 'cipher suite 2 is too weak or unknown (use 17, or 3 if the BMC supports nothing better)'),
         ('suite: 3', 'suite: many', 8, 'ipmi_cipher_suite: whole number expected, text found'),
         ('00112233445566778899aabbccddeeff00112233', '"0x12"', 9, 'up to 40 hexadecimal digits expected'),
-        ('ipmi_address: 192.0.2.1', 'ipmi_address: ipmi://192.0.2.1', 5, 'ipmi_address is an URL, which says it already'),
-        ('ipmi_port: 6230', 'redfish_address: https://192.0.2.1', 4, 'the BMC of the host is spoken to in one way'),
+        ('ipmi_address: 192.0.2.1', 'ipmi_address: ipmi://192.0.2.1', 5, 'must not be set where ipmi_address is a URL'),
+        ('ipmi_port: 6230', 'redfish_address: https://192.0.2.1', 4, 'redfish_address is set as well: the BMC of the host'),
         (
             'ipmi_address: 192.0.2.1\n    ipmi_port: 6230',
             'ipmi_address: https://192.0.2.1',
             4,
-            'redfish_address is the key for such',
+            'a Redfish address belongs in redfish_address',
         ),
         (
             '{address: "ipmi://',
             '{cipher_suite: 3, verify_ca: x, address: "ipmi://',
             12,
-            'verify_ca: is not for a BMC that speaks IPMI',
+            'verify_ca: does not apply to a BMC that is used over IPMI',
         ),
         (
             '{address: "https://192',
             '{cipher_suite: 3, address: "https://192',
             13,
-            'cipher_suite: is not for a BMC that speaks Redfish',
+            'cipher_suite: does not apply to a BMC that is used over Redfish',
         ),
-        ('ipmi_port: 6230', 'ipmi_port: 70000', 5, 'ipmi_port: 70000 is no port: a number from 1 to 65535 expected'),
+        ('ipmi_port: 6230', 'ipmi_port: 70000', 5, 'ipmi_port: 70000 is not a port: a number from 1 to 65535 expected'),
         ('192.0.2.8', '192.0.2.8:70000', 14, 'address: has no port that there is: a number from 1 to 65535 expected'),
         ('secret_hex', 'hex', 14, 'hex_kg_key: no such key (did you mean secret_hex_kg_key?)'),
-        ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is one of target node-1'),
-        ('"https://192.0.2.9"', '"ipmi://[::ffff:192.0.2.1]:6230"', 10, 'is one of target node-1'),
+        ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is also a BMC of target node-1'),
+        ('"https://192.0.2.9"', '"ipmi://[::ffff:192.0.2.1]:6230"', 10, 'is also a BMC of target node-1'),
     ],
 )
 def test_what_is_wrong_with_ipmi_is_told_by_line(old, new, line, says):
@@ -171,7 +171,7 @@ def test_what_is_wrong_with_ipmi_is_told_by_line(old, new, line, says):
 
 def test_redfish_address_is_not_for_ipmi():
     """Which keys there are depends on it."""
-    with pytest.raises(DocumentError, match='ipmi_address is the key for such an address'):
+    with pytest.raises(DocumentError, match='an IPMI address belongs in ipmi_address'):
         parse('format: 1\ntargets: {a: {redfish_address: "ipmi://192.0.2.1"}}')
 
 
@@ -179,24 +179,24 @@ def test_redfish_address_is_not_for_ipmi():
     ('old', 'new', 'line', 'says'),
     [
         ('username: admin', 'user_name: admin', 11, 'targets.node-1.bmcs.host.user_name: no such key (did you mean username?)'),
-        ('username: admin', 'colour: red', 11, 'host.colour: no such key (there are address, username, password, '),
+        ('username: admin', 'colour: red', 11, 'host.colour: no such key (the keys are address, username, password, '),
         ('targets:', 'tagets:', 2, 'tagets: no such key (did you mean targets?)'),
         ('exposure: service', 'exposure: servce', 6, "'servce' is none of tenant, service, none (did you mean service?)"),
         ('format: 1', 'format: 2', 1, 'format: 1 expected, 2 found'),
-        ('format: 1', 'targets: {}', 2, 'targets: is there twice, first in line 1'),
-        ('        system: /', '        username: /', 14, 'username: is there twice, first in line 11'),
+        ('format: 1', 'targets: {}', 2, 'targets: occurs twice, first in line 1'),
+        ('        system: /', '        username: /', 14, 'username: occurs twice, first in line 11'),
         ('address: https://192.0.2.1/', 'address: 192.0.2.1', 10, 'is no URL like https://192.0.2.1'),
         ('https://192.0.2.1/', 'https://admin:hunter2hunter2@192.0.2.1/', 10, 'holds credentials'),
         ('parallel_updates: 2', 'parallel_updates: many', 15, 'whole number expected, text found'),
         ('password: "hunter2hunter2"', 'password: 12345678', 12, 'text expected, a number or a date found (put it in quotes)'),
         ('password: "hunter2hunter2"', 'password: *hunter2hunter2', 12, 'special character in quotes'),
-        ('        system:', '        password_env: X\n        system:', 14, 'password_env: password says that already'),
+        ('        system:', '        password_env: X\n        system:', 14, 'password_env: password is set as well'),
         ('[CUSTOM_A, CUSTOM_B]', '{a: b}', 5, 'list of texts expected'),
-        ('node-1:', '"../x":', 3, "'../x' is no name"),
-        ('    bmcs:', '    redfish_address: https://192.0.2.9\n    bmcs:', 8, 'BMCs are listed under bmcs already'),
-        ('2F1C7D1E-6A3B-4D0E-9F7C-0D8B8D1F9A55', 'abc', 7, "'abc' is no UUID"),
+        ('node-1:', '"../x":', 3, "'../x' is not a valid name"),
+        ('    bmcs:', '    redfish_address: https://192.0.2.9\n    bmcs:', 8, 'the BMCs are already listed under bmcs'),
+        ('2F1C7D1E-6A3B-4D0E-9F7C-0D8B8D1F9A55', 'abc', 7, "'abc' is not a UUID"),
         ('dpu: {address: "https://192.0.2.2:8443", ', 'dpu: {', 16, 'address is missing'),
-        ('  node-1:', '\tnode-1:', 3, 'no valid YAML'),
+        ('  node-1:', '\tnode-1:', 3, 'not valid YAML'),
     ],
 )
 def test_what_is_wrong_is_told_by_line(old, new, line, says):
@@ -250,7 +250,10 @@ def test_what_ironic_has_for_redfish_can_be_copied_to_the_letter(more):
         ('ipmi_bridging: [no]', 'one word expected, a list found'),
         ('ipmi_priv_level:', 'one word expected, nothing found'),
         ('redfish_auth_type: none', "is 'none'; it must be auto or session or basic, or left out"),
-        ('redfish_tls_minimum_version: 1.3', "is '1.3'; it must be 1.1 or 1.2, or left out: TLS 1.2 is taken"),
+        (
+            'redfish_tls_minimum_version: 1.3',
+            "is '1.3'; it must be 1.1 or 1.2, or left out: baremetal-acc requires TLS 1.2",
+        ),
         ('redfish_tls_ciphers: HIGH', 'no such key'),
     ],
 )
@@ -268,7 +271,9 @@ def test_what_ironic_has_and_is_not_done_is_refused_with_its_reason(more, says):
 def test_one_bmc_by_two_spellings_is_told_without_looking_up_names():
     """Who lists localhost and 127.0.0.1 means one machine; two jobs would write to its cards."""
     target = '{bmcs: {host: {address: "ipmi://%s:8460", username: admin}}}'
-    with pytest.raises(DocumentError, match=r'line 4: target b: its BMC host \(ipmi://127\.0\.0\.1:8460\) is one of target a'):
+    with pytest.raises(
+        DocumentError, match=r'4: target b: its BMC host \(ipmi://127\.0\.0\.1:8460\) is also a BMC of target a'
+    ):
         parse(f'format: 1\ntargets:\n  a: {target % "localhost"}\n  b: {target % "127.0.0.1"}\n')
 
 
@@ -284,7 +289,7 @@ def test_one_bmc_by_two_spellings_is_told_without_looking_up_names():
         ('- ' * 5000, 'nested too deeply'),
         ('format: 1\ntargets: &a {a: *a}\n', 'no such key'),
         ('format: \ud800', 'a character that YAML does not allow'),
-        ('format: 1\n---\nformat: 1\n', 'no valid YAML'),
+        ('format: 1\n---\nformat: 1\n', 'not valid YAML'),
     ],
 )
 def test_what_is_no_list_of_targets_is_refused(text, says):
@@ -349,22 +354,22 @@ def test_each_line_of_json_is_a_target():
 @pytest.mark.parametrize(
     ('old', 'new', 'line', 'says'),
     [
-        ('"target": "node-2"', '"target": "node-1"', 3, "target: 'node-1' is there twice, first in line 1"),
+        ('"target": "node-2"', '"target": "node-1"', 3, "target: 'node-1' occurs twice, first in line 1"),
         ('"target": "node-2", ', '', 3, 'target is missing (each line names its target'),
         ('"target": "node-2"', '"target": 2', 3, 'target: text expected, a number or a date found'),
-        ('"target": "node-2"', '"target": "../x"', 3, "'../x' is no name"),
+        ('"target": "node-2"', '"target": "../x"', 3, "'../x' is not a valid name"),
         ('redfish_address', 'redfish_adress', 3, 'target node-2.redfish_adress: no such key (did you mean redfish_address?)'),
         ('"username"', '"user_name"', 1, 'target node-1.bmcs.host.user_name: no such key (did you mean username?)'),
         ('false', '[]', 3, 'redfish_verify_ca: text expected, a list found'),
         ('false', 'NaN', 3, 'redfish_verify_ca: text expected, a number or a date found'),
         ('["CUSTOM_A"]', '[1]', 3, 'traits: list of texts expected'),
-        ('["CUSTOM_A"]}', '["CUSTOM_A"', 3, 'no valid JSON'),
+        ('["CUSTOM_A"]}', '["CUSTOM_A"', 3, 'not valid JSON'),
         ('"parallel_updates": 2', '"parallel_updates": ' + '9' * 5000, 1, 'a number that is too long'),
-        ('"username": "admin"', '"username": "admin", "username": "root"', 1, 'username: is there twice'),
-        ('  {', '  [{', 3, 'no valid JSON'),
+        ('"username": "admin"', '"username": "admin", "username": "root"', 1, 'username: occurs twice'),
+        ('  {', '  [{', 3, 'not valid JSON'),
         ('  {"target"', '  7\n {"target"', 3, 'mapping expected, a number or a date found (one target per line)'),
         ('["CUSTOM_A"]', '[' * 100_000, 3, 'nested too deeply'),
-        ('"hunter2hunter2", ', '"hunter2hunter2\\q", ', 1, 'no valid JSON'),
+        ('"hunter2hunter2", ', '"hunter2hunter2\\q", ', 1, 'not valid JSON'),
     ],
 )
 def test_what_is_wrong_with_a_line_is_told_by_its_number(old, new, line, says):
@@ -446,7 +451,7 @@ def test_a_fleet_fits_into_one_list(tmp_path):
     path.write_text(text)
     assert 500 == len(bmcs.load(path))
     path.write_text(f'{text}  node-00000: {{}}\n')
-    with pytest.raises(DocumentError, match=r'line 5003: targets.node-00000: is there twice, first in line 3'):
+    with pytest.raises(DocumentError, match=r'line 5003: targets.node-00000: occurs twice, first in line 3'):
         bmcs.load(path)
 
 
@@ -480,7 +485,7 @@ def test_passwords_are_looked_up_when_they_are_needed(tmp_path):
     (tmp_path / 'pw').chmod(0o600)
     host, dpu = bmc_passwords.resolve(target, {'DPU_PW': 'from-environment'}, None)
     assert ('from-file', 'from-environment') == (host.password, dpu.password)
-    with pytest.raises(UsageError, match='the environment has no DPU_PW'):
+    with pytest.raises(UsageError, match='environment variable DPU_PW for the password is not set'):
         bmc_passwords.resolve(target, {}, None)
     with pytest.raises(UsageError, match='the password in DPU_PW is not UTF-8') as caught:
         bmc_passwords.resolve(target, {'DPU_PW': 'hunter2\udcff'}, None)
@@ -576,14 +581,14 @@ targets:
     if not same:
         assert ['node-1', 'node-2'] == [t.name for t in parse(text)[0]]
         return
-    with pytest.raises(DocumentError, match=r'line 7: target node-2: its BMC dpu .* is one of target node-1 \(line 4\), too'):
+    with pytest.raises(DocumentError, match=r'line 7: target node-2: its BMC dpu .* is also a BMC of target node-1 \(line 4\)'):
         parse(text)
 
 
 def test_two_lines_are_two_machines():
     """Lists that an inventory system gives are no better than those that people write."""
     line = '{{"target": "node-{}", "bmcs": {{"host": {{"address": "https://192.0.2.1", "username": "a"}}}}}}'
-    with pytest.raises(DocumentError, match=r'line 2: target node-2: its BMC host .* is one of target node-1 \(line 1\), too'):
+    with pytest.raises(DocumentError, match=r'line 2: target node-2: its BMC host .* is also a BMC of target node-1 .line 1'):
         parse('\n'.join(line.format(n) for n in (1, 2)))
 
 

@@ -103,7 +103,7 @@ def test_what_is_no_package_is_refused(tmp_path):
     with pytest.raises(DocumentError, match='cannot be read: No such file'):
         package.report(path)
     os.mkfifo(path)
-    with pytest.raises(DocumentError, match='is no regular file'):
+    with pytest.raises(DocumentError, match='is not a regular file'):
         package.report(path)
     path.unlink()
     path.write_bytes(V1_0[:100])
@@ -138,7 +138,7 @@ def test_a_catalogue_that_is_there_is_never_changed(tmp_path, add):
     assert before.startswith(b'format = 1\n')
     link.symlink_to(tmp_path / 'nowhere')
     for there in (new, link):
-        with pytest.raises(UsageError, match='is there already: no catalogue is changed'):
+        with pytest.raises(UsageError, match='exists already: name a new file'):
             add(str(path), '--output', str(there))
     assert before == new.read_bytes()
     with pytest.raises(UsageError, match='cannot be written: No such file'):

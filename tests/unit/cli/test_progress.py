@@ -84,7 +84,7 @@ def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
     wall[0] = NOW + timedelta(1)
     for now[0] in (100.0, 120.0):
         progress.show(job(ItemState.RUNNING), 'engage: lock')
-    over = 'waiting: engage: lock (past its deadline, 12:00:00Z: what has begun is brought to its end)\n'
+    over = 'waiting: engage: lock (past its deadline, 12:00:00Z: actions that have begun are completed)\n'
     assert over in stream.getvalue()
 
 
@@ -212,9 +212,8 @@ def test_a_request_that_is_not_answered_for_ten_seconds_is_said_once_with_its_en
     assert '' == stream.getvalue()
     for now[0] in (110.0, 111.0, 144.0):
         progress.say_requests()
-    said = (
-        r'baremetal-acc: waiting: host \(https://bmc\) to answer GET /redfish/v1/Systems/1 \(until ..:..:..Z at the latest\)\n'
-    )
+    what = r'GET /redfish/v1/Systems/1'
+    said = rf'baremetal-acc: waiting for host \(https://bmc\) to answer {what} \(until ..:..:..Z at the latest\)\n'
     assert re.fullmatch(said, stream.getvalue())
     monkeypatch.setattr(pending, 'requests', lambda: (host, replace(host, what='GET /redfish/v1')))
     progress.say_requests()

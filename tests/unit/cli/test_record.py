@@ -20,7 +20,7 @@ def test_progress_moves_on_a_terminal_and_leaves_nothing(monkeypatch):
     stream = Terminal()
     shown = RecordProgress(stream, 'node-1')
     shown.told(7, 3)
-    assert 'baremetal-acc: node-1: 7 resources read, 3 or more to go' in stream.getvalue()
+    assert 'baremetal-acc: node-1: 7 resources read, at least 3 left' in stream.getvalue()
     shown.end()
     assert stream.getvalue().endswith('\x1b[2K')
 

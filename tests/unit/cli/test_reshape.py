@@ -29,7 +29,7 @@ def test_what_is_no_move_is_told(text):
     with pytest.raises(UsageError) as caught:
         reshape.parse(text)
     expected = (
-        f'--class {text[:80]!r}: names no class (write FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as '
+        f'--class {text[:80]!r}: is not a resource class (write FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as '
         f'CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1)'
     )
     assert expected == str(caught.value)
@@ -38,7 +38,7 @@ def test_what_is_no_move_is_told(text):
 def test_a_class_goes_one_way():
     """Named twice, it could not."""
     reshape.check((InventoryMove(flat='A', nested='C'), InventoryMove(flat='B', nested='C')))
-    with pytest.raises(UsageError, match=r'^--class A: is named twice \(a class of the root becomes one other class\)$'):
+    with pytest.raises(UsageError, match=r'^--class A: is given twice \(a class of the root is moved to one class\)$'):
         reshape.check((InventoryMove(flat='A', nested='B'), InventoryMove(flat='A', nested='C')))
 
 

@@ -98,7 +98,7 @@ def test_a_folder_where_others_may_write_is_refused(store):
     """Proof that others can forge proves nothing."""
     store.root.mkdir(mode=0o700)
     store.root.chmod(0o777)
-    with pytest.raises(StateError, match=r'could forge what was proven.*chmod 700'):
+    with pytest.raises(StateError, match=r'could forge the evidence in it.*chmod 700'):
         store.write(state())
 
 
@@ -108,7 +108,7 @@ def test_what_others_may_write_is_not_believed(store, place):
     store.write(state())
     (store.root / place).chmod(0o770)
     for use in (lambda: store.read('node-1'), store.check):
-        with pytest.raises(StateError, match=r'others may write .*, and could forge what was proven'):
+        with pytest.raises(StateError, match=r'other users may write .*, and could forge the evidence in it'):
             use()
 
 
@@ -117,7 +117,7 @@ def test_what_somebody_else_owns_is_not_believed(store):
     """Whatever its mode: its owner can change it."""
     store.write(state())
     os.chown(store.root / 'state.sqlite', 65534, 65534)
-    with pytest.raises(StateError, match='others may write it'):
+    with pytest.raises(StateError, match='other users may write it'):
         store.read('node-1')
 
 
@@ -131,15 +131,15 @@ def test_a_link_is_not_followed_and_a_pipe_not_waited_for(store, tmp_path):
         store.read('node-1')
     path.unlink()
     os.mkfifo(path, 0o600)
-    with pytest.raises(StateError, match='is no regular file'):
+    with pytest.raises(StateError, match='is not a regular file'):
         store.read('node-1')
 
 
 @pytest.mark.parametrize(
     ('pragma', 'says'),
     [
-        ('max_page_count = 1', 'database or disk is full .see to that, then give the same command again'),
-        ('query_only = ON', 'attempt to write a readonly database .set XDG_STATE_HOME to a folder of yours'),
+        ('max_page_count = 1', 'database or disk is full .fix the cause, then run the same command again'),
+        ('query_only = ON', 'attempt to write a readonly database .set XDG_STATE_HOME to a folder that only you'),
     ],
 )
 def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, pragma, says):
@@ -180,7 +180,7 @@ def test_a_state_that_cannot_be_used_is_an_error(store, content):
     store.write(state())
     store.write(replace(state(), target='node-2'))
     stored(store, content)
-    says = r'state\.sqlite: what is remembered of node-1 cannot be used.*forget it .sqlite3 .*DELETE FROM'
+    says = r'state\.sqlite: the stored state of node-1 cannot be used.*delete it .sqlite3 .*DELETE FROM'
     with pytest.raises(StaleJob, match=says) as caught:
         store.read('node-1')
     assert replace(state(), target='node-2') == store.read('node-2')
@@ -207,7 +207,7 @@ def test_a_cut_or_empty_state_may_have_held_an_interrupted_job(store):
     """That is said before anybody forgets it."""
     store.write(state())
     whole = stored(store)
-    for content, what in ((b'', 'it is empty'), (whole[: len(whole) // 2], 'it is no whole JSON')):
+    for content, what in ((b'', 'it is empty'), (whole[: len(whole) // 2], 'it is not complete JSON')):
         stored(store, content)
         with pytest.raises(StaleJob, match=rf'{what}.*an interrupted job may have been in it'):
             store.read('node-1')
@@ -218,7 +218,7 @@ def test_one_at_a_time(store):
     with store.alone('node-1'):
         with store.alone('node-2'):
             pass
-        with pytest.raises(Refused, match=f'node-1: process {os.getpid()} works on it'), store.alone('node-1'):
+        with pytest.raises(Refused, match=f'node-1: process {os.getpid()} is working on it'), store.alone('node-1'):
             pass
     with store.alone('node-1'):
         pass
@@ -230,7 +230,7 @@ def test_one_at_a_time_by_whatever_name(store):
     with store.alone_at('a', one):
         with store.alone_at('b', other):
             pass
-        who = f'b: process {os.getpid()} works on its BMC https://bmc1 by another name of it'
+        who = f'b: process {os.getpid()} is working on its BMC https://bmc1 under another name'
         with pytest.raises(Refused, match=who), store.alone_at('b', one | other):
             pass
     with store.alone_at('b', one | other):
@@ -244,7 +244,7 @@ def test_who_works_on_a_target_is_not_told_on_a_full_disk(store, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, 'pwrite', fails)
-    with store.alone('node-1'), pytest.raises(Refused, match='another process works on it'), store.alone('node-1'):
+    with store.alone('node-1'), pytest.raises(Refused, match='another process is working on it'), store.alone('node-1'):
         pass
 
 

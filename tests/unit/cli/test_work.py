@@ -98,7 +98,7 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     mark = Quarantine(device=v.GPU, since=NOW, why='it runs recovery')
     marked = target_verdict.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
     assert ['quarantine'] == [str(f.subject) for f in marked.unmet]
-    assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].fact.found
+    assert 'quarantined since 2026-11-21 12:00:00Z' in marked.unmet[0].fact.found
     assert (1, 0) == tuple(len(target_verdict.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 
 

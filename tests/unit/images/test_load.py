@@ -271,7 +271,7 @@ def test_each_catalogue_has_its_own_serial(desk, tmp_path):
         (b'{}', 'file is not a database'),
         (b'{"format": 1, "catalogues": {}, "unsigned": {}}', 'file is not a database'),
         (b'[' * 100000, 'file is not a database'),
-        (sqlite(''), 'it holds no tables of ours'),
+        (sqlite(''), 'it has no tables of baremetal-acc'),
         (sqlite('CREATE TABLE other (x); PRAGMA user_version = 1'), 'no such table: serial'),
         (sqlite('CREATE TABLE other (x); PRAGMA user_version = 2'), 'a newer version of baremetal-acc wrote it'),
     ],
@@ -311,7 +311,7 @@ def test_a_file_of_serials_that_others_may_write_is_not_believed(desk):
     """And one that cannot be written is told, before the catalogue is used."""
     desk.load()
     desk.serials.path.chmod(0o620)
-    with pytest.raises(StateError, match='others may write it, and could bring back an older catalogue'):
+    with pytest.raises(StateError, match='other users may write it, and could bring back an older catalogue'):
         desk.load()
     desk.serials = Serials(path=desk.path / 'serials.sqlite')
     with pytest.raises(StateError, match='cannot be used: Not a directory'):

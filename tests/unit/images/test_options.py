@@ -103,7 +103,7 @@ def test_the_store_is_what_the_options_say(folder):
     )
     assert store.trust is not None
     assert store.expires is not None
-    with pytest.raises(DocumentError, match=r"image_hosts: 'https://h/path' is no server .write HOST or HOST:PORT"):
+    with pytest.raises(DocumentError, match=r"image_hosts: 'https://h/path' is not a server .write HOST or HOST:PORT"):
         bootstrap.documents(signed(folder, image_hosts=['https://h/path']))
 
 

@@ -29,7 +29,8 @@ def test_a_folder_where_others_may_write_is_refused(serials):
     """They could take the file away, and an older catalogue would be new again."""
     serials.path.parent.chmod(0o777)
     serials.path.unlink()
-    with pytest.raises(StateError, match=r'state: others may write there, and could bring back an older catalogue .chmod 700'):
+    says = r'state: other users may write there, and could bring back an older catalogue .chmod 700'
+    with pytest.raises(StateError, match=says):
         serials.accept(CATALOGUE, 3, 'sha256:3', signed=True)
 
 
@@ -37,7 +38,7 @@ def test_a_folder_where_others_may_write_is_refused(serials):
 def test_a_folder_of_somebody_else_is_refused(serials):
     """Whatever its mode."""
     os.chown(serials.path.parent, 65534, 65534)
-    with pytest.raises(StateError, match='others may write there'):
+    with pytest.raises(StateError, match='other users may write there'):
         serials.accept(CATALOGUE, 10, 'sha256:10', signed=True)
 
 
@@ -47,7 +48,7 @@ def test_a_database_that_is_held_is_not_waited_for_for_ever(serials, monkeypatch
     with closing(sqlite3.connect(serials.path, isolation_level=None)) as held:
         held.execute('BEGIN IMMEDIATE')
         serials.accept(CATALOGUE, 9, 'sha256:9', signed=True)
-        with pytest.raises(StateError, match=r'serials\.sqlite: another process has held it for more than'):
+        with pytest.raises(StateError, match=r'serials\.sqlite: another process has locked it for more than'):
             serials.accept(CATALOGUE, 10, 'sha256:10', signed=True)
     serials.accept(CATALOGUE, 10, 'sha256:10', signed=True)
 

@@ -98,7 +98,7 @@ def test_what_others_may_write_is_refused(journal, tmp_path):
     journal.write(ENTRY)
     path = journal.root / 'moves.sqlite'
     path.chmod(0o622)
-    with pytest.raises(StateError, match='others may write it, and could have machines moved'):
+    with pytest.raises(StateError, match='other users may write it, and could have machines moved'):
         journal.read()
     path.chmod(0o600)
     path.rename(tmp_path / 'elsewhere')
@@ -108,7 +108,7 @@ def test_what_others_may_write_is_refused(journal, tmp_path):
     path.unlink()
     path.parent.chmod(0o777)
     for act in (journal.read, lambda: journal.write(ENTRY), lambda: journal.alone().__enter__()):
-        with pytest.raises(StateError, match='others may write there'):
+        with pytest.raises(StateError, match='other users may write there'):
             act()
 
 

@@ -206,7 +206,7 @@ def test_a_disk_that_is_full_in_the_middle_keeps_none(spool: Spool, monkeypatch:
 
     monkeypatch.setattr(StateFile, '_connect', full)
     long = tuple(demand(f'{n}{"x" * 240}', at=NOW) for n in range(200))
-    with pytest.raises(StateError, match=r'demands\.sqlite: cannot be written: database or disk is full .see to that'):
+    with pytest.raises(StateError, match=r'demands\.sqlite: cannot be written: database or disk is full .fix the cause'):
         spool.put_all(long)
     monkeypatch.undo()
     assert (demand('other', at=NOW - SECOND),) == spool.read(NOW, LASTS)
@@ -447,7 +447,7 @@ def test_a_folder_that_others_may_write_is_refused(spool: Spool) -> None:
     spool.put(demand())
     spool.root.chmod(0o770)
     for use in (lambda: spool.put(demand('b')), lambda: spool.read(NOW, LASTS), lambda: spool.drop('a')):
-        with pytest.raises(StateError, match='others may write there'):
+        with pytest.raises(StateError, match='other users may write there'):
             use()
 
 
