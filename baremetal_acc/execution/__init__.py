@@ -199,7 +199,7 @@ def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tu
     job = rollback.put_back(job, inventory, tools.catalogue, now, tools.patience.settle)
     tools.save(job)
     if rollback.due(job, now):
-        return job, Wait(delay=tools.patience.poll, doing='waiting for a card to be shown again, to put back what was there')
+        return job, Wait(delay=tools.patience.poll, doing='waiting for a card to be shown again, to restore what was there')
     return job, Wait(delay=_NOW, doing=doing(job))
 
 

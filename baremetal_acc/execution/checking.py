@@ -34,7 +34,7 @@ def check_idle(checks: Iterable[CheckImage], bmcs: Bmcs) -> None:
     for name in sorted({place.bmc for action in checks for place in action.places}):
         task = next((t for t in bmcs[name].active_tasks() if t.may_write), None)
         if task is not None:
-            what = f'task {task.ref.uri} still runs ({task.raw}): nothing is begun beside it'
-            raise BmcBusy(bmc=name, what=what, hint='see what it is; a task that never ends may need a restart of the BMC')
+            what = f'task {task.ref.uri} still runs ({task.raw}): nothing is started next to it'
+            raise BmcBusy(bmc=name, what=what, hint='check what the task does; if it never ends, the BMC may need a restart')
         if bmcs[name].update_activity() is UpdateActivity.BUSY:
-            raise BmcBusy(bmc=name, what='its update service says that it is writing: nothing is begun beside that')
+            raise BmcBusy(bmc=name, what='its update service reports a write in progress: nothing is started next to it')

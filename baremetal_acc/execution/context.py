@@ -127,7 +127,7 @@ def image_of(tools: Tools, name: str, content: str | None) -> Image:
     """
     found = next((i for i in tools.catalogue if i.name == name), None)
     if found is None:
-        raise AccError(f'image {name} is not in the catalogue any more')
+        raise AccError(f'image {name} is no longer in the catalogue')
     if content is not None and found.content != content:
         raise AccError(another(found, content))
     return found

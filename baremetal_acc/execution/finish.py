@@ -126,7 +126,7 @@ def _tell_other_parts(job: Job) -> None:
     """Log which parts of bundles that belong to no card do not show what was sent."""
     for item in job.items:
         for line in bundle_parts.told(one for one in item.others if not bundle_parts.is_as_sent(one)):
-            LOG.warning('%s: %s: of its bundle %s', job.target, describe(item.action), line)
+            LOG.warning('%s: %s: parts of its bundle: %s', job.target, describe(item.action), line)
 
 
 def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:
@@ -146,13 +146,13 @@ def _measures(job: Job) -> bool:
 def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime) -> Job:
     """Return the job with a verdict where the machine cannot be read: nothing that was written or released counts as proven."""
     end = write_outcomes.judge(job, None)
-    open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
+    open_ones = [f'{describe(a)}: it could not be read whether the lock is engaged again' for a in _to_be_closed(job)]
     off: tuple[str, ...] | None = ()
     if open_ones or end.quarantined or end.held:
         job, off = _kept_off(job, None, target, tools, now)
         if off is None:
             return job
-    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why, *end.held)
+    reasons = (*job.reasons, f'the final inspection failed: {exc}', *open_ones, *(off or ()), *end.why, *end.held)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 
@@ -163,11 +163,12 @@ def shut_out(job: Job, exc: BmcLockedOut, now: datetime) -> Job:
         if not item.state.ended and stage(item.action) < Stage.VERIFY:
             state = ItemState.FAILED if item.state.begun else ItemState.SKIPPED
             unsure = item.state.begun and isinstance(item.action, Flash | Program)
-            job = ended(job, position, state, now, 'what became of it is not known', unsure=unsure)
+            job = ended(job, position, state, now, 'its result is unknown', unsure=unsure)
     end = write_outcomes.judge(job, None)
-    open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
+    open_ones = [f'{describe(a)}: it could not be read whether the lock is engaged again' for a in _to_be_closed(job)]
     kept_off = [
-        f'{system} was powered off, and not on again by us; the host may run if others did that' for system in held(job)
+        f'{system} was powered off, and not powered on again by us; the host may run if others powered it on'
+        for system in held(job)
     ]
     reasons = (str(exc), *job.reasons, *open_ones, *kept_off, *end.why, *end.held)
     lost = Verdict(target=job.target, findings=())
@@ -197,7 +198,7 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
         accelerator = inventory.accelerator(action.accelerator)
         states = {r.state for r in accelerator.locks if r.place == place} if accelerator is not None else set()
         if states != {LockState.LOCKED_REPORTED}:
-            yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
+            yield f'{describe(action)}: the lock is not engaged again: {", ".join(sorted(states)) or "no longer shown"}'
 
 
 def _kept_off(
@@ -228,7 +229,7 @@ def _kept_off(
             woke = any(one.kind is InterferenceKind.HOST_ON and one.ref == system for one in job.interferences)
             told += ['the host was powered off again'] if woke or job.off_since is not None else []
             continue
-        told.append(f'the host may run, and could not be powered off: {why_not}')
+        told.append(f'the host may run, since it could not be powered off: {why_not}')
     return job, tuple(told)
 
 
@@ -280,7 +281,7 @@ def publish(at: StepContext) -> Job:
     tools.placement.publish(inventory, verdict, made)
     if job.demands_met and verdict.unmet:
         unmet = '; '.join(map(findings.sentence, verdict.unmet))
-        return at.failed(f'since the final look something has changed: {unmet}')
+        return at.failed(f'the node has changed since the final inspection: {unmet}')
     return at.done()
 
 

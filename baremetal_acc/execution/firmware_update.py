@@ -214,7 +214,7 @@ def _accepted(at: StepContext, answer: TaskReading | Objection | UploadProgress 
     objection = answer.objection if isinstance(answer, TaskReading) else answer
     LOG.info('%s: %s: sent, task %s', at.job.target, describe(action), task)
     if objection is not None:
-        LOG.warning('%s: %s: the BMC took it, and said: %s', at.job.target, describe(action), objection.text)
+        LOG.warning('%s: %s: the BMC accepted it with the message: %s', at.job.target, describe(action), objection.text)
     # The progress of an upload in turns is no progress of its task.
     moved = None if item.progress is not None else item.moved
     blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
@@ -251,7 +251,7 @@ def _turn(at: StepContext, action: Flash | Program, progress: UploadProgress) ->
     try:
         woke = host_woke(at.job, at.bmcs)
         image = image_of(at.tools, action.image, action.content)
-        why = woke or (image.denied and f'the catalogue denies it: {image.denied}')
+        why = woke or (image.denied and f'the catalogue denies the image: {image.denied}')
         if why:
             return at.failed(why)
         upload = at.tools.images.open(image)
@@ -297,8 +297,8 @@ def _put_off(at: StepContext, exc: BmcBusy | BmcUnreachable) -> Job:
     ours = any(isinstance(i.action, Flash | Program) and i.action.ref.bmc == bmc for i in others)
     since = now if ours or item.busy is None else item.busy
     if now - since > stall:
-        says = 'says nothing but that it is busy, and did so' if isinstance(exc, BmcBusy) else 'cannot be reached, and was not'
-        return at.failed(f'it {says} for {stall}: {exc.message}', untouched=True)
+        says = 'the BMC has only answered that it is busy' if isinstance(exc, BmcBusy) else 'the BMC could not be reached'
+        return at.failed(f'{says} for {stall}: {exc.message}', untouched=True)
     return at.with_item(replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
 
 
@@ -311,7 +311,7 @@ def _unfit(at: StepContext, action: Flash | Program, image: Image) -> str | None
     accelerator = None if at.inventory is None else at.inventory.accelerator(action.accelerator)
     found = _found(action, at.inventory)
     if accelerator is None or found is None:
-        return f'{action.ref} does not belong to this card any more'
+        return f'{action.ref} no longer belongs to this card'
     # What the plan saw may be hidden now, such as the location of a card whose host is off.
     floor = demands(at.tools.baseline, accelerator, at.target.node).highest_floor
     return unfit(action, image, at.tools.catalogue, accelerator, found, floor=floor, back=at.item.restoring)
@@ -336,12 +336,12 @@ def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:
 def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
     """Return why the device is not what the plan saw, or None when it is."""
     if inventory is None or inventory.accelerator(action.accelerator) is None:
-        return 'the card is not there any more'
+        return 'the BMC no longer shows the card'
     found = _found(action, inventory)
     if found is None:
-        return f'{action.ref} does not belong to this card any more'
+        return f'{action.ref} no longer belongs to this card'
     if not _same(found.version, action.expects):
-        return f'version {action.expects} was planned with, {found.version} is there now'
+        return f'the plan was made with version {action.expects}, but the card now shows {found.version}'
     return None
 
 

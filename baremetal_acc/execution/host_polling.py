@@ -95,7 +95,7 @@ class HostPolling:
         try:
             thread.start()
         except RuntimeError:  # the system gives us no thread
-            LOG.info('No thread to read the power of %s with', ', '.join(map(str, wanted)))
+            LOG.info('No thread could be started to read the power state of %s', ', '.join(map(str, wanted)))
             return
         self._thread = thread
 

@@ -175,7 +175,7 @@ class _Offline:
         """
         found = self.peek(uri)
         if found is None:
-            raise BmcError(bmc=self.name, uri=uri, what='the look has not read it')
+            raise BmcError(bmc=self.name, uri=uri, what='the inspection has not read it')
         return found
 
     def collection(self, uri: str) -> Document:
@@ -238,7 +238,7 @@ def glance(target: Target, sessions: 'KeptReading', before: Iterable[WatchedReso
                 if digest(answer.body) != witness.said:
                     changed.append(witness.ref)
             else:
-                unread.append((witness.ref, 'was not asked' if answer is None else answer.what))
+                unread.append((witness.ref, 'was not read' if answer is None else answer.what))
     return IntegrityReading(heard=heard, changed=tuple(changed), unread=tuple(unread))
 
 
@@ -246,7 +246,7 @@ def _answers(
     address: BmcAddress | None, sessions: 'KeptReading', uris: list[str], within: timedelta
 ) -> Mapping[str, Document | BmcError]:
     if address is None:
-        return dict.fromkeys(uris, BmcError(bmc='?', what='the target has no BMC of that name any more'))
+        return dict.fromkeys(uris, BmcError(bmc='?', what='the target no longer has a BMC of that name'))
     try:
         with sessions.of(address) as connection:
             answers = connection.glance(uris, within)

@@ -134,7 +134,7 @@ def cancel_tasks(before: Job, job: Job, bmcs: Bmcs, now: datetime) -> Job:
             LOG.warning('%s: %s could not be cancelled: %s', job.target, item.task, exc)
             job = with_item(job, position, replace(item, uncancelled=exc.message))
         else:
-            LOG.warning('%s: %s was cancelled: it has not moved for long', job.target, item.task)
+            LOG.warning('%s: %s was cancelled: it has made no progress for long', job.target, item.task)
     return job
 
 
@@ -173,4 +173,4 @@ def tell_complaints(before: Job, job: Job) -> None:
     for old, new in zip(before.items, job.items, strict=False):
         for complaint in () if old.complaints else new.complaints:
             said = complained(complaint)
-            LOG.warning('%s: %s: the BMC says against other parts of its bundle: %s', job.target, describe(new.action), said)
+            LOG.warning('%s: %s: the BMC reports about other parts of its bundle: %s', job.target, describe(new.action), said)

@@ -40,7 +40,7 @@ from baremetal_acc.planning.lock_changes import reading_of
 
 LOG = logging.getLogger(__name__)
 
-_NOT_SHOWN = 'this card does not show this lock any more'
+_NOT_SHOWN = 'this card no longer shows this lock'
 
 
 def release(at: StepContext, action: Release) -> Job:
@@ -53,14 +53,14 @@ def release(at: StepContext, action: Release) -> Job:
     if running is not None:
         return at.failed(running)
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
-        return at.failed(f'{action.expects} was planned with, {reading.value} is there now')
+        return at.failed(f'the plan was made with {action.expects}, but the lock now reads {reading.value}')
     opened = opened_again(job.undos, reading.place)
     if lock_changes.is_done_unanswered(at.item, action, reading):
         return at.of(replace(job, undos=opened)).done()
     closed = closed_by_us(job.undos, reading.place)
     if isinstance(mechanism, StatefulMechanism) and not closed and reading.state is LockState.PARTIAL:
         # The write path is open already. What is closed of the lock was closed by its vendor, or by somebody else.
-        return at.done('nothing of it was closed by us')
+        return at.done('no part of it was engaged by us')
     # Earlier evidence is void from here on, also if this process dies before the answer.
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
@@ -135,7 +135,7 @@ def _accepted(at: StepContext, reading: LockReading, writer: Writer) -> Job:
     objection = writer.objections[-1] if writer.objections else None
     action = at.item.action
     if objection is not None:
-        LOG.warning('%s: %s: the BMC took it, and said: %s', at.job.target, describe(action), objection.text)
+        LOG.warning('%s: %s: the BMC accepted it with the message: %s', at.job.target, describe(action), objection.text)
     item = replace(at.item, unconditional=bool(writer.unconditional), objection=objection)
     by_reset = isinstance(action, Engage) and action.needs is not ResetKind.NONE
     if all(by_reset and not one.said for one in writer.accepted):

@@ -77,7 +77,9 @@ class Credentials:
         if known is not None and self._most is not None and known.times >= self._most:
             raise shut_out(known, address.label)
         if known is not None and self._now < login_backoff.next_time(known):
-            what = f'not asked before {login_backoff.next_time(known):%H:%M:%S} UTC, for it has refused: {known.what}'
+            what = (
+                f'not requested before {login_backoff.next_time(known):%H:%M:%S} UTC, since the BMC has refused: {known.what}'
+            )
             raise BmcNotAuthorised(bmc=address.label, what=what, hint=known.hint)
         try:
             return ask()
@@ -91,8 +93,8 @@ def shut_out(refused: LoginRefusal, label: str) -> BmcLockedOut:
 
     :param label: of the BMC, with its address.
     """
-    what = f'it refused us {refused.times} times, and is not asked any more: {refused.what}'
-    then = 'give it credentials that hold, see that the account is not locked out, and begin anew'
+    what = f'it refused us {refused.times} times, and gets no more requests: {refused.what}'
+    then = 'set valid credentials, check that the account is not locked out, and start again'
     return BmcLockedOut(bmc=label, what=what, hint=f'{refused.hint}; {then}' if refused.hint else then)
 
 

@@ -30,7 +30,7 @@ from baremetal_acc.planning.verify import verify
 from baremetal_acc.policy.baseline_rules import Measure
 from baremetal_acc.policy.device_demands import demands
 
-NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
+NO_ROOTS = 'no root certificate is pinned that could verify it (option [baremetal_acc] spdm_trust_roots)'
 """Why devices are not asked to sign. A reading with this reason is unknown, and never good."""
 
 LOGOUT = 'logout'
@@ -120,7 +120,7 @@ def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ..
         found = tuple(connection.tasks())
     except BmcError as exc:
         place = Ref(bmc=look.facts.name, uri=exc.uri or '/')
-        return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
+        return look, (Gap(ref=place, reason=f'the running tasks could not be read: {exc.what}'),)
     active = tuple(t for t in found if t.state is TaskState.ACTIVE)
     # On a BMC of several machines, a task that has ended may be one of ours, for another target.
     ended = tuple(t for t in found if t.state is not TaskState.ACTIVE) if look.machines <= 1 else None
@@ -289,7 +289,7 @@ class Bmcs:
     def __getitem__(self, name: BmcName) -> Connection:
         if name not in self._open:
             if name not in self._addresses:
-                raise BmcError(bmc=name, what='the target has no BMC of that name any more')
+                raise BmcError(bmc=name, what='the target no longer has a BMC of that name')
             address = self._addresses[name]
             connection = self._stack.enter_context(self._tools.connect(address))
             self._open[name] = cast(Connection, GatedConnection(connection, address, self._target.bmcs))

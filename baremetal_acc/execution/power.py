@@ -48,7 +48,7 @@ _ASKS_ONCE_MORE = 2
 A value of :attr:`~baremetal_acc.model.job_item.Item.rejected`: the reset is requested once more then.
 """
 
-_TOLD_OFF, _FOUND_OFF = 'it was told to power off', 'it was found off'
+_TOLD_OFF, _FOUND_OFF = 'it was requested to power off', 'it was found off'
 """Messages of a host that is waited for: where it is not seen off in the end, they tell whether it will go off."""
 
 
@@ -64,9 +64,7 @@ def reset(at: StepContext, action: Reset) -> Job:
     hosts = {HOST, *(system.bmc for system in held(job))}
     unknown = next((a for a in given_up(job) if action.system.bmc in (*hosts, a.ref.bmc)), None)
     if action.purpose is ResetPurpose.ENFORCE and item.before is None and unknown is not None:
-        return at.failed(
-            f'it is not reset under a write that may go on: whether the BMC has ended to {describe(unknown)} is not known'
-        )
+        return at.failed(f'it is not reset while a write may still run: the BMC may still {describe(unknown)}')
     match action.purpose:
         case ResetPurpose.HOLD:
             told = _FOUND_OFF
@@ -162,7 +160,7 @@ def _cycled(at: StepContext, action: Reset, bmc: Connection) -> Job:
         return at.with_item(item.to(ItemState.RUNNING, now))
     flashes = activation.brought_in_force(at.job, action)
     shown = all(same_version(bmc.component(flash.ref).version, flash.version) for flash in flashes)
-    told = f'up to {now + patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; it is noticed by itself'
+    told = f'until {now + patience.person:%Y-%m-%d %H:%M:%S}Z, with the machine powered off; the job notices it by itself'
     LOG.warning('%s: %s, %s', at.job.target, describe(action), told)
     item = replace(at.item, before=before, shown=shown).to(ItemState.RUNNING, now, told)
     return at.of(replace(at.job, deadline=at.job.deadline + patience.person)).with_item(item)
@@ -265,9 +263,9 @@ def off_again(bmc: Connection, system: Ref, tools: Tools) -> str | None:
         if power is not PowerState.POWERING_OFF:
             switch(bmc, system, PowerState.OFF, tools)
     except AccError as exc:
-        LOG.info('%s must not run, and could not be powered off: %s', system, exc)
+        LOG.info('%s must not run, but could not be powered off: %s', system, exc)
         return str(exc)
-    return f'it was told to power off, and is {power}'
+    return f'it was requested to power off, but is {power}'
 
 
 def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
@@ -282,7 +280,7 @@ def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
         except AccError as exc:
             why_not = str(exc)
         if why_not is not None:
-            LOG.warning('%s was held off and runs: %s', system, why_not)
+            LOG.warning('%s is held off by the job, but runs: %s', system, why_not)
 
 
 def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
@@ -296,10 +294,10 @@ def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
     is_scheduled = any(ref.bmc == action.system.bmc for ref in awaiting_tasks(job))
     active = not_ours(bmc.active_tasks(), stuck_tasks(job), is_scheduled=is_scheduled)
     if not active and bmc.update_activity() is UpdateActivity.BUSY:
-        what = f'its update service says that it is writing: {action.system.uri} is not reset under it'
+        what = f'its update service reports a write in progress: {action.system.uri} is not reset during it'
         raise BmcBusy(bmc=action.system.bmc, what=what)
     if active:
-        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset under it'
+        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset during it'
         raise BmcBusy(bmc=action.system.bmc, what=what)
 
 
@@ -316,7 +314,7 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     lost = write_outcomes.lost(job)
     why = [findings.sentence(f) for f in unprotected(verdict)]
     why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]
-    why += [f'{device} could be neither written nor put back' for device in lost]
+    why += [f'{device} could be neither written nor restored' for device in lost]
     why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
     return job, why
 
@@ -329,7 +327,7 @@ def host_woke(job: Job, bmcs: Bmcs) -> str | None:
     for system in held(job):
         power = bmcs[system.bmc].power(system)
         if power is not PowerState.OFF:
-            return f'the host was powered off, and is {power} now'
+            return f'the host was powered off, but is {power} now'
     return None
 
 
@@ -342,5 +340,5 @@ def host_runs(job: Job, inventory: Inventory | None) -> str | None:
         if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD:
             facts = None if inventory is None else inventory.bmc(item.action.system.bmc)
             if facts is None or facts.system != item.action.system or facts.power is not PowerState.OFF:
-                return f'the host was powered off, and is {"unknown" if facts is None else facts.power} now'
+                return f'the host was powered off, but is {"unknown" if facts is None else facts.power} now'
     return None

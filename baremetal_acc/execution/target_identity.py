@@ -29,11 +29,14 @@ def bound(job: Job, target: Target) -> Job:
     now = dict(here)
     for name, before in job.bmcs:
         if now.get(name) != before:
-            found = f'it is {now[name]} now' if name in now else 'there is none of that name now'
+            found = f'its address is now {now[name]}' if name in now else 'the target no longer has a BMC of that name'
             raise StaleJob(
                 f'{target.name}: its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z was begun on BMC {name} at {before}, '
-                f'and {found}: nothing is done to another machine',
-                hint=f'give BMC {name} its old address to go on with it; if that machine is gone for good, forget the job',
+                f'but {found}: nothing is done to another machine',
+                hint=(
+                    f'restore the old address of BMC {name} to resume the job; if the machine was replaced for good, clean the '
+                    'node, or service it with lock_accelerators: neither resumes the job'
+                ),
             )
     return job
 

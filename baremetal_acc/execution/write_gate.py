@@ -159,6 +159,9 @@ class GatedConnection:
             raise BmcUnsupported(
                 bmc=self._address.label,
                 uri=uri,
-                what=f'nothing was written: it is not of this target alone ({others})',
-                hint='name the System of the target (system); what several machines share is not written for one of them',
+                what=f'nothing was written: the resource also belongs to {others}',
+                hint=(
+                    'name the System of the target (system); a resource that several machines share is not written '
+                    'for one of them'
+                ),
             )

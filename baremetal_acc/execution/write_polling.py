@@ -244,7 +244,7 @@ def _own_task(item: Item, bmc: Connection, tasks: dict[Ref, TaskReading]) -> tup
         return None, BmcAnswerInvalid(bmc=item.task.bmc, what=task.raw)
     if not task.may_write or bmc_restart.is_another_task(item.task_started, task.started):
         # The BMC was restarted and numbers its tasks from the beginning again: this task is not ours.
-        said = 'the BMC has another task there'
+        said = 'the BMC has another task at this URI'
         task = TaskReading(ref=task.ref, state=TaskState.GONE, raw=task.raw, message=said, opaque=True)
     return task, None
 

@@ -161,7 +161,7 @@ class BooleanPropertyMechanism(BmcWideMechanism):
         if _is_one_of(value, self.open):
             return LockState.UNLOCKED, None
         known = ', '.join(str(v) for v in (*self.closed, *self.open))
-        return LockState.UNKNOWN, f'none of the values that are known: {known}'
+        return LockState.UNKNOWN, f'none of the known values: {known}'
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
         """PATCH the closed value.

@@ -54,11 +54,11 @@ class ConfigurationLock:
 
     name = 'drive_configuration_lock'
     about = MechanismInfo(
-        hardware='NVMe devices that are accelerators too, such as computational storage; no real one was seen with it',
+        hardware='NVMe devices that are accelerators, such as computational storage; none was seen on real hardware',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.COMPONENT}),
         read_back='ConfigurationLock of the Drive or its Storage, and the state of each NVMe command in ConfigurationLockState',
-        cannot_prove='that a command really fails; anything of what the host reaches by other functions of the card',
+        cannot_prove='that a command really fails; anything about what the host reaches by other functions of the card',
         source='DSP8010 2025.4, Drive v1_19_0 and v1_20_0, Storage v1_16_0 and v1_17_0',
     )
 
@@ -75,7 +75,7 @@ class ConfigurationLock:
                 state, reason = _state(document) if document is not None else (LockState.UNKNOWN, why)
                 beyond = _beyond_it(document) if document is not None else ()
                 if beyond and state is LockState.UNLOCKED:
-                    reason = f'the drive says that it cannot lock {", ".join(beyond)} ({UNLOCKABLE})'
+                    reason = f'the drive shows that it cannot lock {", ".join(beyond)} ({UNLOCKABLE})'
                 found.append(
                     reading(
                         mechanism=self.name,
@@ -145,9 +145,9 @@ def _value(document: Document) -> dict[str, object]:
 def _state(document: Document) -> tuple[LockState, str | None]:
     lock, states = document.body.get(PROPERTY), _states(document)
     if lock not in ('Enabled', 'Disabled', 'Partial'):
-        return LockState.UNKNOWN, f'a value that is not known: {literal(lock)}'
+        return LockState.UNKNOWN, f'unknown value: {literal(lock)}'
     if document.body.get(LEVEL) not in ('Baseline', None):
-        return LockState.UNKNOWN, f'a level of the lock that is not known: {literal(document.body[LEVEL])}'
+        return LockState.UNKNOWN, f'unknown level of the lock: {literal(document.body[LEVEL])}'
     missing = [name for name in (*FIRMWARE, LOCKDOWN) if name not in states]
     if lock == 'Partial':
         return LockState.PARTIAL, 'some of its commands are not locked'
@@ -157,13 +157,13 @@ def _state(document: Document) -> tuple[LockState, str | None]:
     if missing:
         return LockState.UNKNOWN, f'it does not show whether {", ".join(missing)} is locked'
     if any(states[name] not in (LOCKED, UNLOCKED, UNLOCKABLE, NO_COMMAND) for name in states):
-        return LockState.UNKNOWN, f'a state that is not known: {literal(dict(states))}'
+        return LockState.UNKNOWN, f'unknown state: {literal(dict(states))}'
     contrary = [name for name in FIRMWARE if states[name] == UNLOCKED]
     if contrary:
         return LockState.UNKNOWN, f'Enabled, and {", ".join(contrary)} is {UNLOCKED}'
     ways = [name for name in states if states[name] in (UNLOCKED, UNLOCKABLE)]
     if ways:
-        return LockState.PARTIAL, f'its host may still send {", ".join(ways)}: {literal({n: states[n] for n in ways})}'
+        return LockState.PARTIAL, f'the host may still send {", ".join(ways)}: {literal({n: states[n] for n in ways})}'
     return LockState.LOCKED_REPORTED, None
 
 

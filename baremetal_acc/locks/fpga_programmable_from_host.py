@@ -34,7 +34,7 @@ class ProgrammableFromHost:
 
     name = 'fpga_programmable_from_host'
     about = MechanismInfo(
-        hardware='FPGAs behind a BMC with the standard property; no real one was seen with it',
+        hardware='FPGAs behind a BMC with the standard property; none was seen on real hardware',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.FIRMWARE, Scope.COMPONENT, Scope.SLOT}),
         read_back='Processor.FPGA.ProgrammableFromHost, and that of each of its ReconfigurationSlots',
@@ -127,7 +127,7 @@ def _state(value: object) -> tuple[LockState, str | None]:
         case True:
             return LockState.UNLOCKED, None
         case None:
-            return LockState.UNKNOWN, 'the BMC says null'
+            return LockState.UNKNOWN, 'the BMC shows null'
         case _:
             return LockState.UNKNOWN, 'neither true nor false'
 
@@ -147,7 +147,7 @@ def _write(writer: Writer, reading: LockReading, *, programmable: bool) -> None:
                 bmc=writer.name,
                 uri=reading.ref.uri,
                 what=f'slot {index} is no longer {reading.part}',
-                hint='look again, then decide',
+                hint='inspect again, then plan again',
             )
         changed: list[JsonObject] = [{} for _ in slots]
         changed[index] = {PROPERTY: programmable}

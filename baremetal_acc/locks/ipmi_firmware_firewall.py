@@ -74,7 +74,7 @@ class FirmwareFirewall(BmcWideMechanism):
             closable=not fixed,
             closes=closes if isinstance(closes, str) else '',
             leaves=leaves if isinstance(leaves, str) else None,
-            reason='; '.join(reasons) or (None if said is not MISSING else 'it does not say its state'),
+            reason='; '.join(reasons) or (None if said is not MISSING else 'the firewall does not show its state'),
         )
 
     def engage(self, writer: Writer, reading: LockReading, closed: Iterable[str] = ()) -> None:

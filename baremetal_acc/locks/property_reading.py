@@ -112,7 +112,7 @@ class Readers:
         """Return a resource, or why it could not be read."""
         reader = self._readers.get(ref.bmc)
         if reader is None:
-            return None, 'its BMC was not looked at'
+            return None, 'its BMC was not read'
         try:
             return reader.get(ref.uri), None
         except BmcError as exc:

@@ -30,7 +30,7 @@ from baremetal_acc.model.ref import Ref
 
 PROPERTY = 'WriteProtected'
 
-CONSTANT = 'true on every item of this BMC, also on those that it calls Updateable: such a value says nothing'
+CONSTANT = 'true on every item of this BMC, even on those that it shows as Updateable: such a value proves nothing'
 
 FEWEST = 3
 """Fewer items than this may well all be locked, without the value being constant."""

@@ -22,7 +22,7 @@ from baremetal_acc.planning import activation
 
 def objected(item: Item) -> str:
     """Return the objection with which a BMC accepted a request, as the end of a sentence; empty if it made none."""
-    return '' if item.objection is None else f' (the BMC took it, and said: {item.objection.text})'
+    return '' if item.objection is None else f' (the BMC accepted it with the message: {item.objection.text})'
 
 
 def complained(complaint: Complaint) -> str:
@@ -42,7 +42,7 @@ def describe(action: Action) -> str:
             if action.kind is ResetKind.AUX_POWER_CYCLE:
                 return f'cycle the standby power of {action.system}'
             if action.kind is activation.BY_HAND:
-                return f'wait for somebody to pull the power cord of {action.system} and to plug it in again'
+                return f'wait for a person to unplug and replug the power cord of {action.system}'
             verb = {ResetPurpose.HOLD: 'power off', ResetPurpose.RESUME: 'power on', ResetPurpose.ENFORCE: 'reset'}
             return f'{verb[action.purpose]} {action.system}'
         case Release():

@@ -28,7 +28,7 @@ BY_HAND = ResetKind.AC_POWER_CYCLE
 COMES_ON = 'AlwaysOn'
 """Value of PowerRestorePolicy. Source: DSP8010 2025.4, ComputerSystem v1_27_0."""
 
-GIVE_BACK = 'give the host back'
+GIVE_BACK = 'return the host to service'
 
 
 def strongest(*kinds: ResetKind) -> ResetKind:

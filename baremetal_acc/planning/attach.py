@@ -251,11 +251,11 @@ def brought_back(attached: Attached, job: Job, holds: Mapping[Place, str] | None
 def _why_not_back(one: Attachment, job: Job, holds: Mapping[Place, str] | None) -> str | None:
     """Return why the slot does not hold again what it should; None if it does."""
     if holds is None or one.place is None:
-        return 'nobody could look at it in the end'
+        return 'the slot could not be read in the end'
     written, good, why = _written(one, job)
     if holds.get(one.place) == one.back and (good or not written):
         return None
-    return why or f'it was to hold {one.back} again, and holds {holds.get(one.place) or "no function that is known"}'
+    return why or f'it should hold {one.back} again, but holds {holds.get(one.place) or "no known function"}'
 
 
 def stuck(attached: Attached | None) -> tuple[Attachment, ...]:
@@ -269,11 +269,11 @@ def told(attached: Attached) -> tuple[str, ...]:
     for one in reversed(attached.items):
         match one.state:
             case AttachState.NOT_ROLLED_BACK:
-                found.append(f'{one} was not rolled back: {one.why}; it is not offered')
+                found.append(f'{one} was not rolled back: {one.why}; it is not available in placement')
             case AttachState.GONE if one.back is not None and one.back == one.previous:
                 found.append(f'{one} was rolled back: it holds {one.back} again')
             case AttachState.GONE if one.back is not None:
-                found.append(f'{one} was rolled back: it holds {one.back}, for nothing that is known was in it before')
+                found.append(f'{one} was rolled back: it holds {one.back}, since its function before is unknown')
             case AttachState.GONE if one.why is not None:
                 found.append(f'{one} was left as it is: {one.why}')
     return tuple(found)

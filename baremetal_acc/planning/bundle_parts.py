@@ -58,7 +58,7 @@ def told(readings: Iterable[PartReading]) -> tuple[str, ...]:
     lines = []
     if good:
         names = ', '.join(f'{one.component} {one.shown}' for one in good)
-        lines.append(f'the parts of no card show what it brings: {names}')
+        lines.append(f'the parts that belong to no card show the versions of the bundle: {names}')
     return (*lines, *(_wrong(one) for one in readings if not is_as_sent(one)))
 
 
@@ -69,12 +69,13 @@ def is_as_sent(reading: PartReading) -> bool:
 
 def _wrong(one: PartReading) -> str:
     if one.ref is None:
-        unseen = f'the BMC shows no item {one.component}, so that nobody can tell whether {one.expected} was written'
+        unseen = f'the BMC shows no firmware item {one.component}, so it is unknown whether {one.expected} was written'
         return f'{unseen}: see the log of the BMC'
     shows = 'shows no version' if one.shown is None else f'shows {one.shown}'
     return (
-        f'{one.component} {shows}, and the bundle brings {one.expected}: it was not written, or is not in force yet. Do the'
-        f' reset that its maker names, read {one.ref} again, and send the bundle again if it still shows that'
+        f'{one.component} {shows}, but the bundle has {one.expected}: it was not written, or is not in effect yet. Do '
+        f'the reset that the vendor prescribes, read {one.ref} again, and send the bundle again if the version is '
+        'still the same'
     )
 
 

@@ -45,8 +45,8 @@ def followed(job: Job, tasks: Mapping[Ref, TaskReading], now: datetime, stall: t
             why = f'the BMC says that the update failed after the restart of the host{said}'
             job = ended(with_item(job, position, replace(item, follows=False)), position, ItemState.FAILED, now, why)
         elif item.moved is not None and not _moves(item, task) and now - item.moved > stall:
-            raw = 'it cannot be read' if task is None else task.raw
-            why = f'the update was to go on with the restart of the host, and has not moved for {stall} ({raw})'
+            raw = 'the task cannot be read' if task is None else task.raw
+            why = f'the update should have continued with the restart of the host, but made no progress for {stall} ({raw})'
             given_up = with_item(job, position, replace(item, follows=False))
             job = ended(given_up, position, ItemState.FAILED, now, why, unsure=True)
         else:

@@ -41,14 +41,15 @@ def host_may_program(
         open_ways.append(f'{slot} is not shown')
     if open_ways:
         return (
-            f"a tenant's host runs and could program it meanwhile ({WritePath.HOST_DEVICE}: {', '.join(open_ways)}): "
-            'let the host be powered off, or lock the card first'
+            f"the tenant's host is on and could program the slot at the same time ({WritePath.HOST_DEVICE}: "
+            f'{", ".join(open_ways)}): '
+            'power the host off, or lock the card, before the slot is programmed'
         )
     holds = _held_by(accelerator, action.slot)
     return (
         None
         if holds is None
-        else f"it holds {holds}, which a tenant's host that runs may be using: let the host be powered off"
+        else f"the slot holds {holds}, which the tenant's host may be using: power the host off before the slot is programmed"
     )
 
 
@@ -58,5 +59,5 @@ def _held_by(accelerator: Accelerator | None, slot_id: str) -> str | None:
         if slot.slot_id == slot_id and slot.function is not None:
             return slot.function.name or slot.function.id
         if slot.slot_id == slot_id and slot.item is not None and slot.item.version is not None:
-            return f'version {slot.item.version} of something'
+            return f'an unnamed function, version {slot.item.version}'
     return None

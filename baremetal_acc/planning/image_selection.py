@@ -154,7 +154,7 @@ def unfit(
     if action.content is not None and image.content != action.content:
         return another(image, action.content)
     if not same_version(image.version, action.version):
-        return f'image {image.name} is version {image.version} now, and {action.version} was planned: plan anew'
+        return f'image {image.name} is now version {image.version}, but {action.version} was planned: plan again'
     if isinstance(action, Flash):
         # The planned image may be a revocation: its kind is part of the content.
         kind = ImageKind.FIRMWARE if action.content is None else image.kind
@@ -167,7 +167,7 @@ def unfit(
         meant = any(image in function_image((image,), accelerator, slot, action.function) for slot in slots)
         denied = image.denied
     if not meant:
-        return f'image {image.name} is not for this device, as catalogue and BMC have it now: plan anew'
+        return f'image {image.name} does not fit this device, as catalogue and BMC are now: plan again'
     if by_name_only(image, accelerator, component):
         return f'image {image.name} fits this device by vendor and model only'
     if denied is not None:
@@ -175,13 +175,13 @@ def unfit(
     if image.security_version < floor:
         return f'image {image.name} has security version {image.security_version}, the floor is {floor}'
     if not back and not may_follow(image, component.version):
-        return f'image {image.name} may be written over {", ".join(image.via)} only: plan anew'
+        return f'image {image.name} may be written over {", ".join(image.via)} only: plan again'
     return None
 
 
 def another(image: Image, content: str) -> str:
     """Say that the name of an image now refers to other contents than when it was planned."""
-    return f'image {image.name} is another one than was planned ({image.content} instead of {content}): plan anew'
+    return f'image {image.name} has changed since it was planned ({image.content} instead of {content}): plan again'
 
 
 # -------------------------------------------------------------------------------------------------------- present contents

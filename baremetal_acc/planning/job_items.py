@@ -45,7 +45,7 @@ def _again(item: Item) -> str:
     """Prefix for the reason of a failed retry or rollback."""
     if isinstance(item.action, Flash) and item.action.retry:
         return 'sent once more: '
-    return 'put back: ' if item.restoring else ''
+    return 'restore: ' if item.restoring else ''
 
 
 def with_item(job: Job, position: int, item: Item) -> Job:

@@ -166,7 +166,7 @@ def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: RetryLim
         if bmc in under_way:
             job = with_item(job, position, replace(item, since=now))  # it waits for a write of this job, not for the BMC
         elif 0 < sight.foreign.get(bmc, 0) < UNASKED and now - item.since > patience.stall:
-            why = f'an update keeps BMC {bmc} busy, and did so for {patience.stall}'
+            why = f'an update has kept BMC {bmc} busy for {patience.stall}'
             job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return job
 
@@ -177,7 +177,7 @@ def _not_beside_what_may_go_on(job: Job, now: datetime) -> Job:
     for position, item, action in tuple(unfinished_writes(job)):
         other = writing.get(action.ref.bmc)
         if other is not None and item.restoring and item.state is ItemState.PLANNED:
-            why = f'whether its BMC has ended to {describe(other)} is not known'
+            why = f'its BMC may still {describe(other)}'
             job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return job
 

@@ -40,7 +40,10 @@ def hidden_by_hold(job: Job, inventory: Inventory | None, card: AcceleratorId) -
         facts = inventory.bmc(action.system.bmc)
         if facts is not None and facts.system == action.system and facts.power is PowerState.OFF:
             return (
-                'the card is not there any more now that its host is off, and nothing of it was changed: what a BMC shows only '
-                "while the host is on can be changed only then; that is safe with the operator's own ramdisk (cleaning in band)"
+                'the BMC no longer shows the card now that its host is off, and nothing on the card was changed: a '
+                'card that is '
+                "shown only while the host is on can be changed only then; that is safe with the operator's own "
+                'ramdisk (in-band '
+                'cleaning)'
             )
     return None

@@ -54,7 +54,7 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Re
     for position, item, _ in _under_way(job):
         if not item.follows:
             if now > job.deadline and now - item.since > patience.settle + patience.reset:
-                why = 'the BMC has accepted the change, and the lock could not be read since'
+                why = 'the BMC accepted the change, but the lock could not be read since'
                 job = ended(job, position, ItemState.FAILED, now, why)
             continue
         task = None if item.task is None else found.get(item.task)
@@ -64,7 +64,7 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Re
                 job, position, ItemState.FAILED, now, f'the BMC says that the change failed ({task.message or task.raw})'
             )
         elif task is not None and task.awaits_restart:
-            job = ended(job, position, ItemState.DONE, now, 'the BMC carries it out with a restart')
+            job = ended(job, position, ItemState.DONE, now, 'the BMC applies the change with a restart')
         elif (task is not None and task.state is not TaskState.ACTIVE) or now - item.since > patience.reset:
             job = with_item(job, position, replace(told, follows=False, since=now))
         else:
@@ -82,7 +82,7 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: RetryLimi
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
             shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
-            why = f'the BMC has accepted the change, and {shown} after {patience.settle}{action_descriptions.objected(item)}'
+            why = f'the BMC accepted the change, but {shown} after {patience.settle}{action_descriptions.objected(item)}'
             job = ended(job, position, ItemState.FAILED, now, why)
         else:
             job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))
@@ -123,7 +123,7 @@ def objected(job: Job, inventory: Inventory | None) -> Iterator[str]:
             continue
         reading = reading_of(action, inventory)
         if isinstance(action, Release) or reading is None or reading.state not in _CLOSED:
-            yield f'{describe(action)}: the BMC took it, and said: {item.objection.text}'
+            yield f'{describe(action)}: the BMC accepted it with the message: {item.objection.text}'
 
 
 def _shows(item: Item, action: Engage | Release, reading: LockReading) -> bool:

@@ -40,10 +40,10 @@ _RANK = {
 _OF_ALTERNATIVES = _RANK | {LockState.UNKNOWN: 2.5}
 """One mechanism that blocks is enough: if one is open and another is unknown, the state of the path is unknown."""
 
-WHERE_GONE = 'where it is gone for good, have the node inspected, or apply --forget-vanished'
+WHERE_GONE = 'if it is gone for good, inspect the node, or run apply --forget-vanished'
 """What to do about something that was reported before."""
 
-GONE = f'it was shown before, and is not shown any more ({WHERE_GONE})'
+GONE = f'it was shown before, but no longer is ({WHERE_GONE})'
 """Reason of an unknown state: the path was reported before, and is not any more."""
 
 _MESSAGES = '@Message.ExtendedInfo'
@@ -81,13 +81,15 @@ def judge(
         before any code of the host runs, counts as in force.
     """
     if reading.state is LockState.LOCKED_VERIFIED:
-        return replace(reading, state=LockState.UNKNOWN, reason='a mechanism may not call itself verified')
+        return replace(
+            reading, state=LockState.UNKNOWN, reason='a lock mechanism reported itself as verified, which it must not'
+        )
     comes = starting is not None and reading.state is LockState.PENDING_RESET and reading.with_start == starting
     if reading.state is not LockState.LOCKED_REPORTED and not comes:
         return reading
     ours = [e for e in engagements if e.place == reading.place]
     if not ours:
-        return replace(reading, reason='found closed, not engaged by us')
+        return replace(reading, reason='found locked, but not engaged by us')
     # A lock of a whole machine is engaged once for all of its devices: it belongs to the BMC, which the place names.
     whole = reading.scope is Scope.BMC
     same_card = [e for e in ours if whole or e.accelerator == reading.accelerator]
@@ -108,14 +110,12 @@ def judge(
     if reading.session == record.session:
         return replace(reading, reason='read over the session that engaged it')
     if record.leaves is not None and reading.leaves != record.leaves:
-        why = (
-            'what its BMC does not let be closed is not what it was when it was engaged: something may be open that was closed'
-        )
+        why = 'the parts that its BMC cannot lock differ from those when it was engaged: a part that was locked may be open'
         return replace(reading, state=LockState.PARTIAL, reason=why)
     if comes:
-        return replace(reading, state=LockState.LOCKED_VERIFIED, reason='comes in force with the start of the host')
+        return replace(reading, state=LockState.LOCKED_VERIFIED, reason='takes effect with the start of the host')
     if record.needs is not ResetKind.NONE and (record.reset_at is None or reading.at <= record.reset_at):
-        return replace(reading, state=LockState.PENDING_RESET, reason=f'in force after a {record.needs} only')
+        return replace(reading, state=LockState.PENDING_RESET, reason=f'in effect only after a {record.needs}')
     return replace(reading, state=LockState.LOCKED_VERIFIED, reason=None)
 
 
@@ -142,7 +142,7 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
             message = one if isinstance(one, Mapping) else {}
             severity = message.get('MessageSeverity') or message.get('Severity') or 'unknown severity'
             if severity != 'OK':
-                return f'the BMC says beside it that something went wrong ({severity}: {str(message.get("MessageId"))[:80]})'
+                return f'the BMC reports an error next to it ({severity}: {str(message.get("MessageId"))[:80]})'
     return None
 
 
@@ -287,7 +287,7 @@ def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[
             if not covers(reading, subject):
                 continue
             if reading.part is not None and times[subject] > 1:
-                reason = f'the BMC calls several parts of the device {reading.part}'
+                reason = f'the BMC shows several parts of the device with the id {reading.part}'
                 reading = replace(reading, state=LockState.UNKNOWN, reason=reason)
             known = worst.get(reading.mechanism)
             if known is None or _RANK[reading.state] < _RANK[known.state]:

@@ -77,7 +77,9 @@ def unmerged(accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
     return tuple(found.values())
 
 
-_UNMERGED = 'UUID or serial number is that of {other} too, and the rest contradicts it: they are taken for different devices'
+_UNMERGED = (
+    'UUID or serial number is also that of {other}, but the rest contradicts that: they are treated as different devices'
+)
 
 
 def _apart(a: Accelerator) -> Accelerator:

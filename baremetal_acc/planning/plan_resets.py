@@ -49,7 +49,7 @@ def plan_resets(draft: PlanDraft, *, hold: bool, give_back: bool, left: frozense
         if left:
             _not_given_back(draft, left, reasons)
             continue
-        why = ('give the host back', *sorted(set(reasons)))
+        why = (activation.GIVE_BACK, *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
 
 

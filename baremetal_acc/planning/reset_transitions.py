@@ -40,7 +40,7 @@ def record_resets(job: Job, sight: Sight, now: datetime, patience: RetryLimits) 
             job = with_item(job, position, replace(item, state=ItemState.PLANNED, rejected=2, again=None))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             is_hold = has_purpose(item.action, ResetPurpose.HOLD)
-            what = f'{item.message}, and was not seen off' if is_hold and item.message else 'did not come'
+            what = f'{item.message}, but the host was not seen off' if is_hold and item.message else 'the reset was not seen'
             said = f' ({item.message})' if item.rejected and item.message and not is_hold else ''
             job = ended(job, position, ItemState.FAILED, now, f'{what} within {patience.reset}{objected(item)}{said}')
     return job
@@ -54,11 +54,11 @@ def _waited(job: Job, item: Item, now: datetime, patience: RetryLimits) -> Job:
 def _nobody_came(job: Job, item: Item, patience: RetryLimits) -> str:
     """Return what is left to do if nobody has done the manual reset in time."""
     if not isinstance(item.action, Reset):
-        raise TypeError('a person is waited for by a reset')
+        raise TypeError('only a reset waits for a person')
     flashes = activation.brought_in_force(job, item.action)
     parts = ', '.join(f'{a.component} of {a.accelerator} ({a.version})' for a in flashes) or 'what was written'
     return (
-        f'nobody has done it by {item.since + patience.person:%Y-%m-%d %H:%M:%S}Z; {parts} is written and waits for it: pull '
+        f'not done by {item.since + patience.person:%Y-%m-%d %H:%M:%S}Z; {parts} is written and waits for it: unplug '
         'the power cord of the powered-off machine, plug it in again, and run this again'
     )
 

@@ -108,7 +108,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
         back = Item(action=action, since=now, restoring=True)
         if why is not None:
             back = replace(back.to(ItemState.FAILED, now, why), untouched=True)
-            reasons.append(f'put back: {describe(action)}: {why}')
+            reasons.append(f'restore: {describe(action)}: {why}')
         elif accelerator is not None and component is not None:
             written.append((accelerator, component, action))
         added.append(back)
@@ -169,13 +169,13 @@ def _impossible(
 ) -> str | None:
     """Return why an image cannot be restored on a device, or None. The security floor is checked right before it is sent."""
     if image is None:
-        return 'this image is not in the catalogue any more'
+        return 'this image is no longer in the catalogue'
     if image.denied is not None:
-        return f'the catalogue denies it: {image.denied}'
+        return f'the catalogue denies the image: {image.denied}'
     if accelerator is None:
-        return 'the card is not there any more'
+        return 'the BMC no longer shows the card'
     if component is None:
-        return 'the component does not belong to this card any more'
+        return 'the component no longer belongs to this card'
     why = image_selection.unfit(action, image, catalogue, accelerator, component, floor=0, back=True)
     if why is not None:
         return why
@@ -183,7 +183,7 @@ def _impossible(
         return f'it {activation.nothing_to_reset(image.reset)}'
     facts = inventory.bmc(component.ref.bmc)
     if image.reset is ResetKind.AUX_POWER_CYCLE and facts is not None and facts.standby_reset is None:
-        return f'it needs an {image.reset}, and the BMC offers no action for that'
+        return f'the image needs an {image.reset}, but the BMC offers no action for that'
     return None
 
 
@@ -297,7 +297,7 @@ def _cycles(
 
 
 def _why(devices: set[AcceleratorId]) -> tuple[str, ...]:
-    return (f'put back {", ".join(sorted(devices))}',)
+    return (f'restore {", ".join(sorted(devices))}',)
 
 
 def _host_of(items: Iterable[Item]) -> Ref | None:

@@ -17,9 +17,9 @@ from baremetal_acc.model.lock import LockReading
 from baremetal_acc.model.ownership import Ownership
 from baremetal_acc.model.ref import BmcName, Ref
 
-UNATTRIBUTED = 'belongs to one of several machines of this BMC, and nothing says to which: it may be one of this target'
+UNATTRIBUTED = 'belongs to one of several machines of this BMC, and the BMC does not say to which: it may belong to this target'
 
-CANNOT_LIMIT = 'a System is named, and this BMC tells none from another: nobody can tell what belongs to the target'
+CANNOT_LIMIT = 'the target names a System, but this BMC does not distinguish Systems: it is unknown what belongs to the target'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

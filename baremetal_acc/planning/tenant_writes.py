@@ -42,11 +42,14 @@ def _objections(
     for action in made.actions:
         match action:
             case Flash():
-                yield f"{_label(there, action.accelerator)}: its firmware is the operator's"
+                yield f'{_label(there, action.accelerator)}: only the operator may write its firmware'
             case Release() if action.scope is Scope.BMC:
-                yield f"BMC {action.ref.bmc}: {action.mechanism} has to be opened, and locks of a machine are the operator's"
+                yield (
+                    f'BMC {action.ref.bmc}: {action.mechanism} has to be released, but only the operator may release '
+                    'locks of a whole machine'
+                )
             case Release() if action.accelerator not in programmed:
-                yield f"{_label(there, action.accelerator)}: its locks are the operator's"
+                yield f'{_label(there, action.accelerator)}: only the operator may release its locks'
             case Program():
                 yield from _program(action, there, baseline, node)
             case Release() | Withdraw() | CheckImage() | Engage() | Reset() | Publish():
@@ -58,15 +61,15 @@ def _objections(
 def _program(action: Program, there: dict[AcceleratorId, Accelerator], baseline: Baseline, node: NodeFacts) -> Iterator[str]:
     card = there.get(action.accelerator)
     if card is None:
-        yield f'{action.accelerator}: nobody can tell which rule is for it'
+        yield f'{action.accelerator}: it is unknown which rule applies to it'
         return
     wanted = demands(baseline, card, node)
     if not wanted.tenants_program:
         yield f'{card.label}: tenants may not program it (tenants_program, rule {wanted.tenants_program_rule})'
     elif wanted.undecided:
-        yield f'{card.label}: rules that may be for it cannot be decided: {", ".join(u.rule for u in wanted.undecided)}'
+        yield f'{card.label}: it is unknown whether these rules apply to it: {", ".join(u.rule for u in wanted.undecided)}'
     elif wanted.takes is not None and action.function not in wanted.takes:
-        yield f'{card.label}: tenants may not have {action.function} put into it (takes, rule {wanted.takes_rule})'
+        yield f'{card.label}: tenants may not program {action.function} into it (takes, rule {wanted.takes_rule})'
 
 
 def _label(there: dict[AcceleratorId, Accelerator], device: AcceleratorId) -> str:

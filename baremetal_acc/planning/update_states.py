@@ -93,16 +93,18 @@ def _ask(state: ItemState, why: str) -> Next:
     return Next(state=state, effect=Effect.ASK, why=why)
 
 
-_UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the version is not there'
-_UNSHOWN = 'the BMC says that the update succeeded, and shows no version'
-_FORGOTTEN = 'the BMC has forgotten the update, nothing proves that its write has ended, and the version is not there'
-_UNANSWERED = 'it was sent, the BMC shows neither a task nor the version, and nothing proves that it did not take the image'
-_MISSING = 'the card is there, and what was written is not'
-_REFUSED = 'the BMC took the image, and said in its answer that the update failed; nothing was written'
+_UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the new version is not shown'
+_UNSHOWN = 'the BMC says that the update succeeded, but shows no version'
+_FORGOTTEN = 'the BMC no longer shows the update, nothing proves that its write has ended, and the new version is not shown'
+_UNANSWERED = (
+    'the image was sent, the BMC shows neither a task nor the new version, and nothing proves that it did not accept the image'
+)
+_MISSING = 'the card is shown, but not the item that was written'
+_REFUSED = 'the BMC accepted the image, but its answer says that the update failed; nothing was written'
 _STALLED = Next(
     state=ItemState.FAILED,
     effect=Effect.GIVE_UP,
-    why='the update claims to run, has not moved for long, and the version is not there',
+    why='the update is reported as running, has made no progress for long, and the new version is not shown',
 )
 
 _DONE = Next(state=ItemState.DONE, effect=Effect.END)
@@ -115,14 +117,14 @@ TABLE: dict[tuple[ItemState, UpdateObservation], Next] = {
     (_S, UpdateObservation.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
     (_S, UpdateObservation.WORKING): Next(state=_R, effect=Effect.WAIT),
     (_S, UpdateObservation.AWAITS): Next(state=_R, effect=Effect.WAIT),
-    (_S, UpdateObservation.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
+    (_S, UpdateObservation.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, but the new version is not shown'),
     (_S, UpdateObservation.FAILED): _fail('the BMC says that the update failed'),
     (_S, UpdateObservation.STALLED): _STALLED,
-    (_S, UpdateObservation.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
-    (_S, UpdateObservation.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
+    (_S, UpdateObservation.OTHER): _settle(_S, 'the BMC says that the update succeeded, but another version is staged'),
+    (_S, UpdateObservation.VANISHED): _settle(_S, 'the BMC no longer shows the update, and the new version is not shown'),
     (_S, UpdateObservation.FORGOTTEN): _ask(_S, _FORGOTTEN),
     (_S, UpdateObservation.UNANSWERED): _ask(_S, _UNANSWERED),
-    (_S, UpdateObservation.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, UpdateObservation.NOTHING): _settle(_S, 'the image was sent, but the BMC shows neither a task nor the new version'),
     (_S, UpdateObservation.REFUSED): _settle(_S, _REFUSED),
     (_S, UpdateObservation.MISSING): _settle(_S, _MISSING),
     (_S, UpdateObservation.UNTOLD): _ask(_S, _UNTOLD),
@@ -134,14 +136,14 @@ TABLE: dict[tuple[ItemState, UpdateObservation], Next] = {
     (_R, UpdateObservation.ELSEWHERE): Next(state=_R, effect=Effect.WAIT),
     (_R, UpdateObservation.WORKING): Next(state=_R, effect=Effect.WAIT),
     (_R, UpdateObservation.AWAITS): Next(state=_R, effect=Effect.WAIT),
-    (_R, UpdateObservation.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
+    (_R, UpdateObservation.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, but the new version is not shown'),
     (_R, UpdateObservation.FAILED): _fail('the BMC says that the update failed'),
     (_R, UpdateObservation.STALLED): _STALLED,
-    (_R, UpdateObservation.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
-    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
+    (_R, UpdateObservation.OTHER): _settle(_R, 'the BMC says that the update succeeded, but another version is staged'),
+    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC no longer shows the update, and the new version is not shown'),
     (_R, UpdateObservation.FORGOTTEN): _ask(_R, _FORGOTTEN),
     (_R, UpdateObservation.UNANSWERED): _ask(_R, _UNANSWERED),
-    (_R, UpdateObservation.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, UpdateObservation.NOTHING): _settle(_R, 'the BMC shows neither a task nor the new version'),
     (_R, UpdateObservation.REFUSED): _settle(_R, _REFUSED),
     (_R, UpdateObservation.MISSING): _settle(_R, _MISSING),
     (_R, UpdateObservation.UNTOLD): _ask(_R, _UNTOLD),

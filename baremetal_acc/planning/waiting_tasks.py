@@ -13,8 +13,8 @@ from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 
 UNPLANNED = (
-    'the update does not begin: where it waits for a restart of the host, which the catalogue does not ask for, let '
-    'apply.reset of its image say so'
+    'the update does not begin: if it waits for a restart of the host, which the catalogue does not plan, set '
+    'apply.reset of its image'
 )
 """Why a write is given up if its task waits, whatever it waits for."""
 
@@ -30,9 +30,9 @@ def shut_out(job: Job, action: Flash | Program) -> str | None:
         lock = item.action
         if isinstance(lock, Engage) and item.state is ItemState.PLANNED and _blocks(lock, action):
             return (
-                f'the BMC carries out this update only with the restart of the host, and by then {lock.mechanism} at '
-                f"{lock.ref} is closed, which blocks the BMC's own writes, too: write this image in a cleaning in band, or "
-                'while no rule demands that lock'
+                f'the BMC carries out this update only with the restart of the host, but by then {lock.mechanism} at '
+                f"{lock.ref} is engaged, which also blocks the BMC's own writes: write this image in an in-band "
+                'cleaning, or while no rule requires that lock'
             )
     return None
 

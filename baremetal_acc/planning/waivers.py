@@ -20,7 +20,7 @@ from baremetal_acc.planning import lock_evidence
 from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Exposure, Measure, NodeFacts
 from baremetal_acc.policy.device_demands import HOST_PATHS, ON_DRIFT, Demands, default_custody
 
-HIDDEN = f'a mechanism for it was shown before, so no waiver covers it ({lock_evidence.WHERE_GONE})'
+HIDDEN = f'a lock mechanism for it was shown before, so no waiver covers it ({lock_evidence.WHERE_GONE})'
 """Why a waiver does not cover a path that it names and that nothing blocks."""
 
 
@@ -46,8 +46,8 @@ def ended_text(waivers: Iterable[WaiverEnded]) -> str:
 def _ended(one: WaiverEnded) -> str:
     who = f'the waiver of rule {one.rule} by {one.role}'
     if one.too_long:
-        return f'{who} would hold until {moment(one.expires)}, and none holds for more than {LONGEST.days} days'
-    return f'{who} ended {moment(one.expires)}'
+        return f'{who} runs until {moment(one.expires)}, but no waiver may run for more than {LONGEST.days} days'
+    return f'{who} expired {moment(one.expires)}'
 
 
 Blockable = frozenset[tuple[AcceleratorId, WritePath, str]]
@@ -137,8 +137,10 @@ def _exposed(node: NodeFacts) -> Iterator[Relaxation]:
         case Exposure.SERVICE:
             whose = "the operator's own code"
         case Exposure.NONE:
-            whose = "nobody's code"
-    text = f'exposure {node.exposure}: {whose} is said to run here, so no path has to be blocked where no rule says so'
+            whose = 'no code'
+    text = (
+        f'exposure {node.exposure}: {whose} is declared to run on the host, so no path has to be blocked unless a rule says so'
+    )
     yield Relaxation(kind=Relaxed.EXPOSURE, rule=DEFAULT_RULE, text=text)
 
 
@@ -148,20 +150,20 @@ def _relaxed(wanted: Demands) -> Iterator[tuple[Relaxed, str, str]]:
         yield Relaxed.PATHS, wanted.block_rule, f'{_listed(left)} need not be blocked'
     more = wanted.accept - {LockState.LOCKED_VERIFIED}
     if more:
-        yield Relaxed.ACCEPT, wanted.accept_rule, f'outside of a deploy {_listed(more)} is good enough'
+        yield Relaxed.ACCEPT, wanted.accept_rule, f'outside of a deploy {_listed(more)} is accepted'
     if wanted.downgrade:
-        text = 'its versions may have a lower security_version than what runs'
+        text = 'versions with a lower security_version than the running one may be written'
         yield Relaxed.DOWNGRADE, wanted.firmware_rule, text
     if wanted.tenants_program:
-        yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'whoever leases the machine may program its functions'
+        yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'the lessee of the node may program its functions'
     if wanted.measure is Measure.OFF:
-        yield Relaxed.MEASURE, wanted.measure_rule, 'nobody asks its devices to sign what they run'
+        yield Relaxed.MEASURE, wanted.measure_rule, 'its devices are not asked to sign measurements (measure = "off")'
     if wanted.custody is CustodyDemand.REPORTED and default_custody(wanted.firmware, wanted.block) is not wanted.custody:
-        text = 'nobody has to know who has written what its devices run (custody = "reported")'
+        text = 'no chain of custody is required of its devices (custody = "reported")'
         yield Relaxed.CUSTODY, wanted.custody_rule, text
     less = ON_DRIFT - wanted.on_drift
     if less:
-        text = f'without {_listed(less)} where an active node is not as it was handed over'
+        text = f'without {_listed(less)} when an active node differs from its state at hand-over'
         yield Relaxed.ON_DRIFT, wanted.on_drift_rule, text
 
 

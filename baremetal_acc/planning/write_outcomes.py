@@ -109,9 +109,11 @@ def judge(job: Job, inventory: Inventory | None) -> End:
             continue
         if inventory is None and _is_unknown(last):
             unknown = (
-                _unknown_end(last, action) if last.unsure else f'whether {_part(action)} is as it was written is not known'
+                _unknown_end(last, action)
+                if last.unsure
+                else f'whether {_part(action)} still is as it was written is not known'
             )
-            held.append(f'{name} is held: {unknown}, as nobody could look at it in the end. {_GO_ON}')
+            held.append(f'{name} is held: {unknown}, as the final inspection failed. {_GO_ON}')
             continue
         proof = _proof([i for _, i, _ in written], component)
         if accelerator is not None and proof is not None:
@@ -120,10 +122,10 @@ def judge(job: Job, inventory: Inventory | None) -> End:
                 f'{_not_restored(job, last, action)}. The next job writes it again'
             )
             continue
-        shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
+        shows = 'could not be read in the end' if inventory is None else found_in(accelerator, component)
         sentence = (
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
-            'Write a good image to it, or replace the card, before anybody uses it'
+            'Write a good image to it, or replace the card, before the card is used'
         )
         unusable.append((identity, sentence))
     return End(restored=tuple(restored), unusable=tuple(unusable), held=tuple(held))
@@ -146,8 +148,9 @@ def _is_retry(action: Flash | Program) -> bool:
 
 
 _GO_ON = (
-    'Nothing more is sent to it. To go on run apply --execute, or the step, again: that reads the card first, and writes once '
-    'its BMC works on no update. Restart the BMC before that where it has forgotten the update or never ends it'
+    'Nothing more is sent to it. To resume, run apply --execute, or the step, again: that reads the card first, and '
+    'writes once its BMC works on no update. If the BMC no longer shows the update, or never ends it, restart the BMC '
+    'before that'
 )
 """What to do with a card that may still be written to. A BMC that has restarted does not continue an earlier write."""
 
@@ -198,7 +201,7 @@ def _proof(written: Iterable[Item], component: Component | None) -> str | None:
     if not is_good:
         return None
     if is_written:
-        return ', which it did not before that was sent, although the BMC says that it failed'
+        return ', as sent and unlike before, although the BMC says that the write failed'
     return ', as before, and nothing shows that anything was written'
 
 
@@ -239,9 +242,9 @@ def _cycle(action: Flash | Program) -> str:
     """Return what a write waits for that comes at an unknown time."""
     kind = action.reset if isinstance(action, Flash) else ResetKind.NONE
     return f'an {kind}: ' + (
-        'let somebody pull the power cord and plug it in again, and run this again'
+        'unplug the power cord, plug it in again, and run this again'
         if kind is activation.BY_HAND
-        else 'run this again, or let somebody pull the power cord and plug it in again'
+        else 'run this again, or unplug the power cord and plug it in again'
     )
 
 
@@ -252,14 +255,16 @@ def _part(action: Flash | Program) -> str:
 def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
     """Return why the version from before the write was not restored."""
     if isinstance(action, Program):
-        return f'{action.function} was to be programmed, and a function has no image to go back to'
+        return f'{action.function} was to be programmed, and a function has no restore image'
     if action.retry:
         return f'image {action.image} was sent once more: {last.message or last.state}'
     if last.restoring:
-        return f'image {action.image} was to be put back: {last.message or last.state}'
+        return f'image {action.image} was to be restored: {last.message or last.state}'
     if action.restore is None:
-        return f'image {action.image} was written, and it has no image to go back to'
+        return f'image {action.image} was written, and it has no restore image'
     if action.ref.bmc in {a.ref.bmc for a in given_up(job)}:
-        return f'image {action.image} was written, and {action.restore} is not put back while its BMC may write another card'
+        return (
+            f'image {action.image} was written, and {action.restore} is not restored while its BMC may still write another card'
+        )
     late = 'there was no time left' if not job.second else 'it was too late'
-    return f'image {action.image} was written, and {late} to put {action.restore} back'
+    return f'image {action.image} was written, and {late} to restore {action.restore}'

@@ -50,7 +50,7 @@ def record_writes(job: Job, sight: Sight, now: datetime, patience: RetryLimits) 
             item = replace(item, task=seen.task, task_started=None)
             job = with_item(job, position, item)
         if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
-            asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
+            asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was requested to cancel it')
             job = with_item(job, position, replace(asked, waits=item.waits or seen.waits))
             continue
         if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
@@ -98,7 +98,7 @@ def record_writes(job: Job, sight: Sight, now: datetime, patience: RetryLimits) 
 
 def _answered(item: Item) -> str:
     """Return the objection in the BMC's answer to the upload, as part of a message; empty if there was none."""
-    return '' if item.objection is None else f'it answered the upload with: {item.objection.text}'
+    return '' if item.objection is None else f'the BMC answered the upload with: {item.objection.text}'
 
 
 def _strays(action: Flash | Program, seen: WriteSight) -> bool:
@@ -144,7 +144,9 @@ def _not_cancelled(item: Item) -> str:
     if item.cancelled is None:
         return ''
     return f'; task {item.task} ' + (
-        'goes on though it was to be cancelled' if item.uncancelled is None else f'could not be cancelled: {item.uncancelled}'
+        'still runs although it was to be cancelled'
+        if item.uncancelled is None
+        else f'could not be cancelled: {item.uncancelled}'
     )
 
 
@@ -185,7 +187,10 @@ def _instead(action: Flash | Program, seen: WriteSight) -> str:
     found = f': {seen.shown} runs, {action.version} was sent'
     if seen.seen is not UpdateObservation.SUCCEEDED or not isinstance(action, Flash):
         return found
-    return f'{found}; apply.reset of image {action.image} is {action.reset}: name the reset there if it runs only after one'
+    return (
+        f'{found}; apply.reset of image {action.image} is {action.reset}: set it to the reset that the image needs, if '
+        'it needs one'
+    )
 
 
 def _moved(item: Item, seen: WriteSight) -> bool:

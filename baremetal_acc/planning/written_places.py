@@ -50,8 +50,8 @@ def found_in(accelerator: Accelerator | None, component: Component | None) -> st
     The text is in the past tense because it is read much later: by then the component may run something else.
     """
     if component is None:
-        return 'was not shown any more' if accelerator is None else f'was not shown any more; {_parts_of(accelerator)}'
-    ran = 'did not tell its version' if component.version is None else f'ran {component.version}'
+        return 'was no longer shown' if accelerator is None else f'was no longer shown; {_parts_of(accelerator)}'
+    ran = 'showed no version' if component.version is None else f'ran {component.version}'
     return ran if component.staged is None else f'{ran}, with {component.staged} staged'
 
 

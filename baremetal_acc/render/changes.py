@@ -25,13 +25,13 @@ def _text(change: Change) -> str:
         case ChangeKind.NEW:
             return f'{name} is new, at {found}'
         case ChangeKind.SWAPPED:
-            return f'{name} stands where {was} was'
+            return f'{name} is in the place of {was}'
         case ChangeKind.MOVED:
             return f'{name} has moved: at {was} before, at {found} now'
         case ChangeKind.IDENTITY:
             return f'{name} was known as {was} before'
         case ChangeKind.NOT_SEEN:
-            return f'{name} could not be seen, was at {was}'
+            return f'{name} could not be read, was at {was}'
         case ChangeKind.UNREADABLE:
             return f'{change.label}, {change.subject}: {was} before, could not be read now'
         case ChangeKind.DEVICE | ChangeKind.FIRMWARE | ChangeKind.FUNCTION | ChangeKind.LOCK | ChangeKind.PATH:
@@ -67,15 +67,15 @@ def reason(why: inventory_change.Reason) -> str:
 def _reason(why: inventory_change.Reason) -> str:
     match why:
         case inventory_change.BmcsNotAsked():
-            return f'BMC {", ".join(why.names)} was not asked'
+            return f'not read: BMC {", ".join(why.names)}'
         case inventory_change.BehindGap():
             return f'{why.gap.ref} could not be read: {why.gap.reason}'
         case inventory_change.WasHidden():
             return f'or was hidden before: {_reason(why.by)}'
         case inventory_change.KnownByUri():
-            return 'known by its URI only: its like in its place would not be noticed'
+            return 'identified by its URI only: an identical card in its place would not be noticed'
         case inventory_change.SameCard(proof=None):
-            return 'whether it is the same card cannot be told'
+            return 'it is unknown whether it is the same card'
         case inventory_change.SameCard():
             return f'it is the same card by its {why.proof}'
         case inventory_change.NotRead():

@@ -12,9 +12,9 @@ def explain(card: CardCustody, now: datetime) -> str:
     """Say in one sentence what the chain of a card begins with, how far it reaches, and what broke it."""
     chain = card.chain
     if card.writing is not None:
-        return 'it is being written'
+        return 'the card is being written'
     if chain is None:
-        return 'no chain has begun: nobody knows who has written what it runs'
+        return 'no chain has begun: it is unknown who wrote the firmware that it runs'
     by = f' ({", ".join(chain.by)})' if chain.by else ''
     until = '' if chain.until is None else f' until {_time(chain.until)}'
     why = '' if chain.reason is None else f' ({chain.reason})'
@@ -24,7 +24,7 @@ def explain(card: CardCustody, now: datetime) -> str:
         since, until = _time(chain.broken.since), _time(chain.broken.until)
         return f'{begins}, broken between {since} and {until}: {_CAUSES[chain.broken.cause]}{where}'
     if chain.until is not None and now >= chain.until:
-        return f'{begins}, which is over'
+        return f'{begins}, which has ended'
     covers = ', '.join(f'{cover} ({strength})' for cover, strength in _kinds(chain))
     alone = '' if chain.covers_own_processor else '; what its own processor runs is not covered'
     return f'{begins}, unbroken until {_time(chain.reaches)}{": " if covers else ""}{covers}{alone}'
@@ -41,13 +41,15 @@ def _time(at: datetime) -> str:
 _CAUSES: Mapping[BreakCause, str] = {
     BreakCause.HOST_RAN: 'the host ran while a path that the rules want blocked was open',
     BreakCause.HOST_UNSEEN: 'a path that the rules want blocked was open, and nothing shows that the host stayed off',
-    BreakCause.PATH_OPEN: 'a path that was closed was found open',
-    BreakCause.PATH_UNKNOWN: 'of a path that was closed nobody can say whether it is',
-    BreakCause.LOCK_CHANGED: 'a lock is closed otherwise than it was',
-    BreakCause.NOT_SEEN: 'the card was not shown',
-    BreakCause.EXPOSED: 'it was found changed, or reachable, by somebody else',
-    BreakCause.FOREIGN_WRITE: 'its BMC worked on something that is not ours and that may have written to it',
-    BreakCause.WRITE_FAILED: 'a write to it did not end well',
-    BreakCause.WRITE_UNPROVEN: 'it was written at the version that it had, and nothing shows that the write has reached it',
-    BreakCause.ACCEPTANCE_ENDED: 'its acceptance has ended',
+    BreakCause.PATH_OPEN: 'a path that was blocked was found open',
+    BreakCause.PATH_UNKNOWN: 'it is unknown whether a path that was blocked still is',
+    BreakCause.LOCK_CHANGED: 'a lock is engaged with other settings than before',
+    BreakCause.NOT_SEEN: 'the BMC did not show the card',
+    BreakCause.EXPOSED: 'it was found changed by others, or writable by others',
+    BreakCause.FOREIGN_WRITE: 'its BMC ran a task that is not ours and that may have written to it',
+    BreakCause.WRITE_FAILED: 'a write to it did not succeed',
+    BreakCause.WRITE_UNPROVEN: (
+        'it was written with the version that it already had, and nothing shows that the write reached it'
+    ),
+    BreakCause.ACCEPTANCE_ENDED: 'its acceptance by an operator has expired',
 }

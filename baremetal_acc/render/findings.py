@@ -19,9 +19,10 @@ from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
 from baremetal_acc.render import custody
+from baremetal_acc.render.words import counted
 
-_SIGNED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
-_NOT_ASKED = 'nobody has asked for them in this look'
+_SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
+_NOT_ASKED = 'measurements were not requested in this inspection'
 _NOT_COMPARED = 'the catalogue has nothing to compare it with'
 
 _MOST_OPEN = 3
@@ -61,19 +62,19 @@ def _words(fact: Fact) -> tuple[str, str]:
         case NoAccelerators():
             return 'accelerators', 'none'
         case SharedIdentity():
-            return 'one card', f'{fact.times} devices of this identity'
+            return 'one card', f'{fact.times} devices with this identity'
         case f.CardMissing():
             return 'the card seen before', 'absent'
         case MayHideDevices():
             return 'readable', fact.gap.reason
         case Counted():
-            return f'{fact.wanted} devices', f'{number(fact)} devices{unsure(fact)}'
+            return counted(fact.wanted, 'device'), f'{counted(number(fact), "device")}{unsure(fact)}'
         case f.RuleMatchesNothing():
-            return 'its devices, if there are any', 'it matches no device here'
+            return 'the devices that it matches, if any', 'no device matches'
         case RuleUndecided():
-            return f'the {" and the ".join(fact.hidden)} that the rule asks for', 'the BMC does not show it'
+            return f'the {" and the ".join(fact.hidden)} that the rule matches on', 'not shown by the BMC'
         case f.CardLeftOut():
-            return 'a rule for this card too, if one is meant', left_out(fact)
+            return 'a rule for this card as well, if it is meant to have one', left_out(fact)
         case f.VersionShown():
             expected = fact.expected if fact.revocation is None else f'{fact.expected} (revocation {fact.revocation})'
             unread = '' if fact.unread is None else f': {fact.unread.ref} {fact.unread.field}: {fact.unread.reason}'
@@ -86,26 +87,26 @@ def _words(fact: Fact) -> tuple[str, str]:
         case f.FunctionDenied():
             return 'a function that the catalogue does not deny', f'{fact.image}, denied: {fact.denial}'
         case f.NoRevocation():
-            found = 'no component that it fits' if fact.is_known else 'the catalogue has no such revocation'
+            found = 'no component that the revocation fits' if fact.is_known else 'the catalogue has no such revocation'
             return f'revocation {fact.revocation}', found
         case f.SlotHolds():
             held = (
                 'empty' if fact.held is None else ' '.join(filter(None, (image_selection.shown(fact.held), fact.held.version)))
             )
-            none = '' if fact.has_image else f'; the catalogue has no image of {fact.function} for it'
+            none = '' if fact.has_image else f'; the catalogue has no image of {fact.function} for this slot'
             return fact.function, f'{held}{none}{_with(fact.staged)}'
         case f.FunctionWithoutSlot():
             return fact.function, 'no such slot'
         case f.BmcAccounts():
             hidden = () if fact.unread is None else (f'not all accounts could be read: {fact.unread}',)
-            expected = f'nobody but {", ".join(fact.expected)}' if fact.expected else 'nobody'
-            return expected, '; '.join((*fact.strange, *hidden)) or 'nobody else'
+            expected = f'no accounts but {", ".join(fact.expected)}' if fact.expected else 'no accounts'
+            return expected, '; '.join((*fact.strange, *hidden)) or 'no other accounts'
         case f.PathState():
-            return ' or '.join(sorted(fact.accepted)) or 'nothing that could be accepted', _path(fact)
+            return ' or '.join(sorted(fact.accepted)) or 'an accepted lock state (the rule accepts none)', _path(fact)
         case f.LockVanished():
-            return f'{fact.field} at {fact.ref}, as it was engaged', 'the BMC does not show it any more'
+            return f'{fact.field} at {fact.ref}, as engaged', 'the BMC no longer shows it'
         case f.ChainOfCustody():
-            return f'a chain that holds ({fact.demand})', custody.explain(fact.custody, fact.at)
+            return f'a valid chain of custody ({fact.demand})', custody.explain(fact.custody, fact.at)
         case _:
             return _SIGNED, _signed(fact)
 
@@ -121,13 +122,13 @@ def number(counted: Counted) -> str:
 
 def unsure(counted: Counted) -> str:
     """Say why the number is not known, for the end of a sentence."""
-    return ': the BMC does not show all that the rule asks for' if counted.possible else ''
+    return ': the BMC does not show every property that the rule matches on' if counted.possible else ''
 
 
 def left_out(fact: f.CardLeftOut) -> str:
     """Say what no rule demands of a card while a rule demands it of an identical card."""
     card = f'an identical card with another {" or ".join(fact.differs)}'
-    return f'no rule says {", ".join(fact.keys)}, and rule {fact.rule} does for {card}'
+    return f'no rule sets {", ".join(fact.keys)} for this card, but rule {fact.rule} does for {card}'
 
 
 # -------------------------------------------------------------------------------------------------------------------- locks
@@ -175,17 +176,15 @@ def _short(value: str) -> str:
 def _signed(fact: f.Signed) -> str:
     match fact:
         case f.NotMeasured():
-            return (
-                'the BMC shows no root of trust that signs for it' if fact.asked else 'nobody has asked for them in this look'
-            )
+            return 'the BMC shows no root of trust that signs for this device' if fact.asked else _NOT_ASKED
         case f.NotProven():
             return f'{fact.reading.state}{_told(fact.reading)}'
         case f.KeyUnknown():
-            return 'nobody knows by which key it was signed'
+            return 'the key that signed them is unknown'
         case f.KeyShared():
-            return f'the key that signed is that of {fact.label}, too'
+            return f'the key that signed them is also that of {fact.label}'
         case f.RootShared():
-            return f'it signs for {_others(fact.others)}, too, and nothing else signs for this one alone'
+            return f'the root of trust also signs for {_others(fact.others)}, and no other signs for this device alone'
         case f.Contradicted():
             return _all(fact.compared)
         case f.Proven():
@@ -212,11 +211,11 @@ def _compared(one: Compared) -> str:
     name, version = one.component.id, one.component.version
     if one.images:
         return f'{name} is {version}'
-    says = f'{name} is said to be {version or "nothing known"}'
+    says = f'{name} is reported as {version or "unknown"}'
     if one.index is None:
-        return f'{says}, and measures as image {one.image}, which is {one.image_version}'
+        return f'{says}, but its measurement is that of image {one.image}, version {one.image_version}'
     what = 'is missing' if one.measurement is None else f'is {_short_digest(one.measurement)}'
-    return f'{says}, and measurement {one.index} {what}, not that of image {one.image}'
+    return f'{says}, but measurement {one.index} {what}, not that of image {one.image}'
 
 
 def _short_digest(found: Measurement) -> str:

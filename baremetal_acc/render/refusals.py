@@ -13,23 +13,24 @@ from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
 from baremetal_acc.planning import activation, waivers
 from baremetal_acc.render import findings
-from baremetal_acc.render.words import shortened
+from baremetal_acc.render.words import are, counted, do, shortened
 
 NO_RECORD_HINT = (
-    'give the record of its target or node back (it is kept by who has locked it, and to lock again makes none), or open it by '
-    'hand: a reset of the BMC to its defaults does that, or Set Command Enables for channel Fh over LAN'
+    'the record is kept where the lock was engaged, in the state folder of the command line or in the Ironic node: release the '
+    'lock from there, or restore that state (locking again makes no record); or release the lock by hand: reset the BMC to its '
+    'defaults, or send Set Command Enables for channel Fh over LAN'
 )
 
 _HIDDEN_WHILE_OFF = ': the host is off, and some BMCs show cards only while it is on'
 
 _TAKES_NONE = (
-    'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); write it in another way, '
-    'and let no rule of the baseline ask for it'
+    'accepts no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); update the '
+    'device in another way, and remove its firmware from the rules of the baseline'
 )
 
 _SERVE = (
-    'for that set option [baremetal_acc] image_server_host, in the configuration of the machine that this runs on, to the '
-    'address at which BMCs reach it'
+    'set option [baremetal_acc] image_server_host, in the configuration of the machine that this runs on, to the '
+    'address at which BMCs reach that machine'
 )
 
 
@@ -49,7 +50,7 @@ def refuse_several_hosts(inventory: Inventory) -> None:
     """
     systems = [str(facts.system or facts.name) for facts in inventory.hosts]
     if len(systems) > 1:
-        why = f'{inventory.target}: {", ".join(systems)} are several hosts, each with code of its own: one of them is a node'
+        why = f'{inventory.target} has several hosts ({", ".join(systems)}), each with code of its own, but a node is one host'
         raise Refused([why], hint='give each host a node of its own, and name one System in each')
 
 
@@ -74,13 +75,16 @@ def reason(why: Reason) -> str:
         case r.NoAccelerators():
             return f'none was found{_HIDDEN_WHILE_OFF if why.host_is_off else ""}'
         case r.SharedIdentity():
-            return f'{why.times} devices have this identity, so nobody can tell which one is meant'
+            return f'{why.times} devices have this identity, so it is unknown which one is meant'
         case r.MayHideDevices():
-            return f'devices may lie behind what could not be read: {why.gap.reason}'
+            return f'devices may be hidden by what could not be read: {why.gap.reason}'
         case r.Counted():
-            return f'{why.wanted} devices must match, {findings.number(why)} do{findings.unsure(why)}'
+            return f'expected {counted(why.wanted, "matching device")}, found {findings.number(why)}{findings.unsure(why)}'
         case r.RuleUndecided():
-            return f'the BMC does not show the {" and the ".join(why.hidden)} that it asks for, so it may be for this device'
+            return (
+                f'the BMC does not show the {" and the ".join(why.hidden)} that the rule matches on, so the rule may '
+                'apply to this device'
+            )
         case r.NoSuchComponent():
             return 'the BMC reports no such component'
         case r.TakesNoFirmware():
@@ -88,9 +92,9 @@ def reason(why: Reason) -> str:
         case r.VersionDenied():
             return f'version {why.version} is denied: {why.denial}'
         case r.DeniedVersionThere():
-            return f'version {why.version} is denied ({why.denial}), and no rule says which one it has to run'
+            return f'version {why.version} is denied ({why.denial}), and no rule says which version to run instead'
         case r.DeniedFunctionThere():
-            return f'holds {why.image}, which is denied ({why.denial}), and no rule says what it has to hold'
+            return f'holds {why.image}, which is denied ({why.denial}), and no rule says what the slot has to hold instead'
         case r.NoImage():
             return _no_image(why)
         case r.SeveralImages():
@@ -100,27 +104,27 @@ def reason(why: Reason) -> str:
             return '; '.join(f'image {name} is denied: {denial}' for name, denial in why.images)
         case r.NoWayToVersion():
             only = f'image {why.image} may be written over {", ".join(why.via)} only, and {why.runs} runs'
-            dead_ends = 'one that is denied, or of a version that several bring, does not'
-            return f'{only}: no images of the catalogue lead there; {dead_ends}'
+            dead_ends = 'images that are denied, or whose version several images have, are not used'
+            return f'{only}; the catalogue has no chain of images that leads there ({dead_ends})'
         case r.StepNeedsReset():
             only = f'image {why.image} may be written over {", ".join(why.via)} only, and {why.runs} runs'
-            return f'{only}: demand version {why.step_version} first (image {why.step}, in force after a {why.reset})'
+            return f'{only}: require version {why.step_version} first (image {why.step}, in effect after a {why.reset})'
         case r.NoSuchRevocation():
             what = 'the catalogue has no such image' if why.kind is None else f'the image is of kind {why.kind}'
             return f'{what} (rule {why.rule})'
         case r.RevocationFitsNothing():
             return f'no component of the device fits (rule {why.rule})'
         case r.OtherVersionDemanded():
-            return f'version {why.version} is demanded of {why.component} already'
+            return f'version {why.version} is already required of {why.component}'
         case r.RevocationTooEarly():
-            late = f'cannot be undone, so all firmware has to run before it: {", ".join(why.late)} does not'
-            return f'{late}; take the revocation out of rule {why.rule} until it does'
+            late = f'cannot be undone, so all other firmware has to run first, and {", ".join(why.late)} {do(why.late)} not'
+            return f'{late}; remove the revocation from rule {why.rule} until it does'
         case r.VersionUnknown():
-            return 'its version could not be read, so nobody can tell what would be overwritten'
+            return 'its version could not be read, so it is unknown what would be overwritten'
         case r.SeveralItems():
-            return f'the BMC calls several items of the device {why.component}'
+            return f'the BMC shows several firmware items of the device with the Id {why.component}'
         case r.SeveralSlots():
-            return f'the BMC calls several slots of the device {why.slot}'
+            return f'the BMC shows several slots of the device with the id {why.slot}'
         case r.ItemUncertain():
             return f'the BMC does not say that {why.component} belongs to this device'
         case r.NotUpdateable():
@@ -128,7 +132,7 @@ def reason(why: Reason) -> str:
         case r.NoSlot():
             return 'no slot of the device matches'
         case r.SlotHasNoItem():
-            return 'the BMC offers no SoftwareInventory by which the slot could be programmed'
+            return 'the BMC shows no SoftwareInventory for the slot, so it cannot be programmed'
         case r.ImageDenied():
             return f'image {why.image} is denied: {why.denial}'
         case r.FitsByNameOnly():
@@ -140,50 +144,52 @@ def reason(why: Reason) -> str:
         case r.OnlyFetches():
             return f'BMC {why.bmc} can only fetch images itself (SimpleUpdate): {_SERVE}'
         case r.NoWayToSend():
-            ways = 'MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
-            return f'BMC {why.bmc} offers no way to send an image, neither {ways}'
+            ways = 'MultipartHttpPushUri, HttpPushUri or SimpleUpdate'
+            return f'BMC {why.bmc} offers no way to send an image: it has no {ways}'
         case r.TakesNoImage():
-            return f'BMC {why.bmc} takes no image: {why.obstacle}'
+            return f'BMC {why.bmc} accepts no image: {why.obstacle}'
         case r.ImageTooLarge():
-            return f'image {why.image} has {why.size_bytes} bytes, BMC {why.bmc} takes {why.max_bytes}'
+            return f'image {why.image} has {why.size_bytes} bytes, BMC {why.bmc} accepts at most {why.max_bytes}'
         case r.ImageUnusable():
             return str(why.error).removeprefix(f'image {why.image}: ')
         case r.WideTarget():
-            return f'{why.ref} stands for several parts: {shortened(why.parts)}'
+            return f'{why.ref} represents several parts: {shortened(why.parts)}'
         case r.SharedResource():
-            shared = 'is not of this machine alone, but of another one of this BMC, too'
-            return f'{why.ref} {shared}: it is not written for one of them'
+            shared = 'also belongs to another machine of this BMC'
+            return f'{why.ref} {shared}, so it is not written for one machine alone'
         case r.NoWayBack():
             return f'restore image {why.image} {_problem(why.problem)}'
         case r.SeveralOfBundle():
             return f'several components of bundle {why.bundle} fit: {shortened(why.images)}'
         case r.AlsoWritten():
-            return f'bundle {why.bundle} would write {why.version} to it, and {shortened(why.images)} is written, too'
+            return (
+                f'bundle {why.bundle} would write {why.version} to it, which is also to be written with {shortened(why.images)}'
+            )
         case r.BundleReachesDevice():
-            return f'bundle {why.bundle} is written to this device, too: name it as well, or all of them'
+            return f'bundle {why.bundle} is also written to this device: name this device as well, or all devices'
         case r.BundleAgainstRule():
-            return f'bundle {why.bundle} would write {why.version} to it, and rule {why.rule} wants {why.demanded}'
+            return f'bundle {why.bundle} would write {why.version} to it, but rule {why.rule} requires {why.demanded}'
         case r.BundleReachesMachines():
-            return f'BMC {why.bmc} serves several machines, and would write it to all of them'
+            return f'BMC {why.bmc} serves several machines, and would write the bundle to all of them'
         case r.OneComponentAtATime():
             return f'BMC {why.bmc} takes one component at a time (HPM.1)'
         case r.PartDenied():
-            return f'{why.component} {why.version} of it is denied: {why.denial}'
+            return f'its part {why.component} {why.version} is denied: {why.denial}'
         case r.NoRecord():
             read = '' if why.why is None else f' ({why.why})'
-            record = 'and there is no record of what we have closed of it, which is all that may be opened'
+            record = 'and there is no record of what we engaged, which is all that may be released'
             return f'{why.ref} reads {why.state}{read}, {record}'
         case r.NothingToResetForLock():
-            return f'needs a {why.needs}, and nothing says of what'
+            return f'needs a {why.needs}, and the BMC does not show what to reset'
         case r.CannotBeClosed():
-            return f'{why.part} cannot be closed by {why.mechanism} at {why.ref}: {why.why} (rule {why.rule} demands it)'
+            return f'{why.part} cannot be locked by {why.mechanism} at {why.ref}: {why.why} (rule {why.rule} requires it)'
         case r.NoMechanism():
-            demands = f'no mechanism blocks this path for {", ".join(why.parts)} (rule {why.rule} demands it)'
+            demands = f'no mechanism blocks this path for {", ".join(why.parts)} (rule {why.rule} requires it)'
             return f'{demands}; {waivers.HIDDEN}' if why.vanished else f'{demands}{waivers.ended_text(why.waivers)}'
         case r.NoHost():
             return 'must be powered off first, and its BMC shows no System to power off'
         case r.PowerStateUnknown():
-            return 'must be powered off first, and its BMC does not tell whether it is on'
+            return 'must be powered off first, and its BMC does not report its power state'
         case r.ResetNotOffered():
             what = 'be powered off and on' if why.kind is ResetKind.NONE else f'do a {why.kind}'
             return f'{why.system} has to {what}, and offers no ResetType for that'
@@ -193,21 +199,21 @@ def reason(why: Reason) -> str:
             by_hand = ResetKind.AC_POWER_CYCLE
             return (
                 f'{why.system} has to do an {why.kind}, and its BMC offers no action for that; with apply.reset = "{by_hand}" '
-                'in the catalogue somebody is waited for who pulls the power cord'
+                'in the catalogue the job waits for a person to unplug the power cord'
             )
         case r.PowerUnknownBeforeCycle():
-            unknown = 'its BMC does not tell whether it is on'
-            return f'{why.system} must be powered off before its standby power goes, and {unknown}'
+            unknown = 'its BMC does not report its power state'
+            return f'{why.system} must be powered off before its standby power is removed, and {unknown}'
         case r.ComesOnByItself():
             return (
-                f'{why.system} comes on by itself once it has power again (PowerRestorePolicy {why.policy}), and must stay off '
-                'until its locks are proven: set LastState or AlwaysOff'
+                f'{why.system} powers on by itself when power returns (PowerRestorePolicy {why.policy}), but must stay '
+                'off until its locks are verified: set PowerRestorePolicy to LastState or AlwaysOff'
             )
         case r.QuarantinedNeedsStart():
-            cards = shortened(sorted(f'{label} ({card})' for label, card in why.cards))
+            cards = sorted(f'{label} ({card})' for label, card in why.cards)
             needs = shortened(sorted(set(why.reasons)))
-            kept = f'is not given back while {cards} is quarantined'
-            return f'has to start for {needs}, and {kept}: let the same job write that, too'
+            kept = f'stays powered off while {shortened(cards)} {are(cards)} quarantined'
+            return f'has to start for {needs}, but {kept}: write the quarantined cards in the same job'
         case _:
             assert_never(why)
 
@@ -217,7 +223,7 @@ def _no_image(why: r.NoImage) -> str:
     if why.for_others:
         off = _HIDDEN_WHILE_OFF if why.host_is_off else ''
         others = shortened(why.for_others)
-        return f'{what}: the device shows other ids than the fits of {others}, or hides them{off} (rule {why.rule})'
+        return f'{what}: the ids that the device shows differ from the fits of {others}, or are hidden{off} (rule {why.rule})'
     meant = '' if why.meant is None else f': did you mean {why.meant}?'
     return f'{what}{meant} (rule {why.rule})'
 
@@ -227,7 +233,7 @@ def _raised_by(why: r.BelowFloor) -> str:
     if why.cause is None:
         return ''
     runs = f'of {why.runs}, which runs' if why.cause is r.FloorCause.RUNNING else 'of what is written before it'
-    return f', that {runs}: only downgrade = "allow" in rule {why.rule} lets it go down'
+    return f', that {runs}: only downgrade = "allow" in rule {why.rule} permits a lower one'
 
 
 def _problem(why: RestoreProblem) -> str:
@@ -236,7 +242,7 @@ def _problem(why: RestoreProblem) -> str:
         case r.NotInCatalogue():
             return 'is not in the catalogue'
         case r.NotRestorable():
-            return 'is no firmware image to go back to'
+            return 'is not a firmware image'
         case r.RestoreDenied():
             return f'is denied: {why.denial}'
         case r.DoesNotFit():
@@ -246,6 +252,6 @@ def _problem(why: RestoreProblem) -> str:
         case r.RestoreBelowFloor():
             return f'has security version {why.security_version}, the floor is {why.floor}'
         case r.RestoreTooLarge():
-            return f'has {why.size_bytes} bytes, its BMC takes {why.max_bytes}'
+            return f'has {why.size_bytes} bytes, its BMC accepts at most {why.max_bytes}'
         case _:
             assert_never(why)

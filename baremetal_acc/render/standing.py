@@ -9,7 +9,7 @@ from baremetal_acc.policy.baseline_rules import Offering
 from baremetal_acc.render import findings
 from baremetal_acc.scheduling import offer_report
 
-_SHARED = 'another machine of its BMC has it, too: both would offer it'
+_SHARED = 'another machine of its BMC also shows it, and both would offer it'
 
 
 def why(reason: offer_report.Why) -> str:
@@ -19,15 +19,15 @@ def why(reason: offer_report.Why) -> str:
             bad = [f'{f.subject}: {findings.clause(f.fact, f.rule)}' for f in reason.findings]
             return '; '.join([_SHARED, *bad] if reason.is_shared else bad)
         case offer_report.OfferedBy(how=Offering.TOGETHER):
-            return f'counted with all of its make: {_rule(reason)}'
+            return f'counted together with all identical devices: {_rule(reason)}'
         case offer_report.OfferedBy():
             return f'its slots are offered: {_rule(reason)}' if reason.by_slots else _rule(reason)
         case offer_report.SlotOffered():
             return f'{_slot(reason)}: {_rule(reason.by)}'
         case offer_report.CardNotMet():
-            return 'its card is not met'
+            return 'its card does not meet the rules'
         case offer_report.SlotAmbiguous():
-            return 'the BMC calls two slots so'
+            return 'the BMC shows two slots with this id'
         case _:
             assert_never(reason)
 
@@ -41,4 +41,4 @@ def _slot(slot: offer_report.SlotOffered) -> str:
         return f'it holds {slot.function}'
     if slot.held is None:
         return 'it is empty'
-    return f'it holds {image_selection.shown(slot.held)}, and no function of the catalogue is certain to be that'
+    return f'it holds {image_selection.shown(slot.held)}, which no function of the catalogue certainly is'

@@ -33,44 +33,44 @@ def sentence(trouble: WatchTrouble) -> str:
             return changes.sentence(fact)
         case t.LockGone():
             gap = fact.gap
-            why = 'the BMC does not show it any more' if gap is None else f'could not be read: {shown(gap.reason)}'
-            return f'{_lock(fact.card, fact.was)}: was {fact.was.state}, and {why}'
+            why = 'the BMC no longer shows it' if gap is None else f'could not be read: {shown(gap.reason)}'
+            return f'{_lock(fact.card, fact.was)}: was {fact.was.state}, but {why}'
         case t.LockChanged():
             value = '' if fact.found.value is None else f' ({shown(fact.found.value)})'
             return f'{_lock(fact.card, fact.was)}: was {fact.was.state}, is {fact.found.state}{value}{_because(fact.found)}'
         case t.PathOpened():
             by = fact.by.reading
             what = f'{_named(fact.card)}, {fact.by.subject}' if by is None else _lock(fact.card, by)
-            opened = f'the way {fact.path} was closed, and this, which was not there then, is {fact.by.state}'
+            opened = f'write path {fact.path} was blocked, but this, which is new since then, is {fact.by.state}'
             return f'{what}: {opened}{_because(by)}'
         case t.LockOpen():
             return f'{_lock(fact.card, fact.found)}: is {fact.found.state}'
         case t.LocksOpened():
-            return f'locks are open since {fact.since:%Y-%m-%d %H:%M:%S} UTC ({fact.by})'
+            return f'locks have been open since {fact.since:%Y-%m-%d %H:%M:%S} UTC ({fact.by})'
         case t.NotExpected():
             return f'{trouble.subject}: no rule expects it'
         case t.AccountsUnread():
             return f'{trouble.subject}: not all of them could be read: {shown(fact.error)}'
         case t.Unreadable():
-            return f'nobody can say whether the accelerators are as they were handed over: {_said(fact.error)}'
+            return f'the accelerators cannot be compared with their state at hand-over: {_said(fact.error)}'
         case t.CertificateUnreadable():
             unread = shown(f'its certificate cannot be checked: {fact.error}', 4 * CHARACTERS)
-            return f'nobody can say whether the accelerators are as they were handed over: {unread}'
+            return f'the accelerators cannot be compared with their state at hand-over: {unread}'
         case t.Unloadable():
-            return f'the node cannot be loaded, so that nobody watches it: {_said(fact.error)}'
+            return f'the node cannot be loaded, so it is not watched: {_said(fact.error)}'
         case t.NotHandedOver():
-            adopted = 'it was adopted, or deployed without verify_accelerators; undeploy it, or deploy it anew'
-            return f'the node is {fact.state}, and nothing says how it was handed over: {adopted}'
+            adopted = 'it was adopted, or deployed without verify_accelerators; undeploy it, or deploy it again'
+            return f'the node is {fact.state}, but its state at hand-over is unknown: {adopted}'
         case t.NoCertificate():
-            return f'the node is {fact.state}, and no certificate says how it was handed over: {fact.error}'
+            return f'the node is {fact.state}, but no certificate shows its state at hand-over: {fact.error}'
         case t.HostOn():
-            lost = '' if fact.trusted else ' (nothing was ever proven of this node, so that nothing is lost by it)'
-            return f'{_on(fact.state)}: nothing proves these closed to it: {_names(fact.cards)}{lost}'
+            lost = '' if fact.trusted else ' (nothing was ever verified on this node, so no proof is lost)'
+            return f'{_on(fact.state)}: these cards are not proven to be locked against it: {_names(fact.cards)}{lost}'
         case t.HostOnUnread():
-            return f'{_on(fact.state)}: nobody can say whether these are closed to it: {_names(fact.cards)}'
+            return f'{_on(fact.state)}: it cannot be read whether these cards are locked against it: {_names(fact.cards)}'
         case t.HostUnread():
-            why = 'its BMC does not tell the power state' if fact.error is None else _said(fact.error)
-            return f'nobody can say whether the host of the node, which is {fact.state}, is off: {why}'
+            why = 'its BMC does not report the power state' if fact.error is None else _said(fact.error)
+            return f'the node is {fact.state}, and it is unknown whether its host is off: {why}'
         case _:
             assert_never(fact)
 
@@ -79,11 +79,11 @@ def not_closed(why: t.NotClosed) -> str:
     """Say why a lock cannot be engaged again."""
     match why:
         case t.LockNotShown():
-            return f'{why.device or "the machine"}: {why.mechanism} is not shown, so it cannot be closed'
+            return f'{why.device or "the machine"}: {why.mechanism} is not shown, so it cannot be engaged'
         case t.NeedsReset():
             return (
-                f'{_lock(why.card, why.lock)}: it comes in force with a {why.lock.needs} only, which is not forced '
-                'on the host of somebody else: have the node serviced with lock_accelerators'
+                f'{_lock(why.card, why.lock)}: it takes effect only after a {why.lock.needs}, which is not done to the '
+                'host of a tenant: have the node serviced with lock_accelerators'
             )
         case _:
             assert_never(why)

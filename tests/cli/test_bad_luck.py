@@ -89,7 +89,10 @@ def test_a_job_is_not_gone_on_with_at_another_machine_of_that_name(desk, emulate
         done = desk.run(verb, '--execute', *desk.options)
         assert 4 == done.code, done.err
         (error,) = done.errors
-        assert f'was begun on BMC host at {machine.bmcs["host"].address}, and it is {other.bmcs["host"].address} now' in error
+        assert (
+            f'was begun on BMC host at {machine.bmcs["host"].address}, but its address is now {other.bmcs["host"].address}'
+            in error
+        )
         assert 'write the old address into the list again' in error
     assert [] == other.log()
     assert 'On' == other.truth()['systems']['host']['power']
@@ -199,7 +202,7 @@ def test_a_bmc_that_is_busy_says_so_once_and_is_not_waited_for_for_ever(desk, em
     done = desk.run('apply', '--execute', *desk.options)
     assert 4 == done.code, done.err
     for said in (
-        'it says nothing but that it is busy, and did so for 0:00:04: BMC host',
+        'the BMC has only answered that it is busy for 0:00:04: BMC host',
         'busy, come back in 3600 s (HTTP 503)',
     ):
         assert said in done.errors[0]

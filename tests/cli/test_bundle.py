@@ -103,9 +103,11 @@ def test_one_upload_and_one_restart_bring_all_to_the_versions_of_a_bundle(desk, 
     }
     assert {'tray-new.gpu', 'tray-old.gpu'} == {a['image'] for a in told['actions'] if a['action'] == 'check-image'}
     notes = '\n'.join(n['text'] for n in told['notes'])
-    assert f'bundle tray-new is sent once, with Targets [{BASEBOARD}]: {GPUS} components change, 0 are written again' in notes
-    assert f'bundle tray-new also holds HGX_FW_NVSwitch_* {SWITCH_NEW}, of no card that is shown here' in notes
-    assert 'what fails is sent once more, to that component alone, forced; where all of it fails, bundle tray-old' in notes
+    assert f'bundle tray-new is sent once, with Targets [{BASEBOARD}]: {GPUS} changed, 0 written again' in notes
+    assert f'bundle tray-new also holds HGX_FW_NVSwitch_* {SWITCH_NEW}, which belong to no card that is shown' in notes
+    assert (
+        'what fails is sent once more, to that component alone, with ForceUpdate; if all of it fails, bundle tray-old' in notes
+    )
     assert [] == machine.log()
 
     done = apply(desk)
@@ -173,10 +175,11 @@ def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine)
     assert f'bundle tray-new: the BMC says against other parts of it: {said}' in notes
     assert all('HGX_FW_NVSwitch_0' in note for note in notes)
     shown = [n['text'] for n in done.document['targets'][0]['notes'] if 'NVSwitch' in n['text'] and 'against' not in n['text']]
-    assert f'bundle tray-new: the parts of no card show what it brings: HGX_FW_NVSwitch_1 {SWITCH_NEW}' in shown
-    wrong = (
-        f'bundle tray-new: HGX_FW_NVSwitch_0 shows {SWITCH_OLD}, and the bundle brings {SWITCH_NEW}: it was not written, or is'
+    assert (
+        f'bundle tray-new: the parts that belong to no card show the versions of the bundle: HGX_FW_NVSwitch_1 {SWITCH_NEW}'
+        in shown
     )
+    wrong = f'bundle tray-new: HGX_FW_NVSwitch_0 shows {SWITCH_OLD}, but the bundle has {SWITCH_NEW}: it was not written, or is'
     (line,) = [text for text in shown if text.startswith(wrong)]
     assert f'read host:{ITEMS}/HGX_FW_NVSwitch_0 again' in line
     assert 1 == done.err.count('the BMC says against other parts of its bundle: ')
@@ -209,7 +212,7 @@ def test_what_a_plan_cannot_answer_for_is_refused_before_anything_is_sent(desk, 
     prepare(desk, machine)
     one = apply(desk, '--device', 'NVIDIA B200 GPU_1')
     assert 4 == one.code
-    assert 'bundle tray-new is written to this device, too: name it as well, or all of them' in one.err
+    assert 'bundle tray-new is also written to this device: name this device as well, or all devices' in one.err
     desk.write(
         'baseline.toml',
         (desk.folder / 'baseline.toml').read_text().replace('"HGX_FW_GPU_*"', 'HGX_FW_GPU_0')

@@ -190,7 +190,7 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     assert 'at the end of the lifecycle; no date is set' == told['node-1', 'expires']
     assert ('not shown', v.GPU) == (told['H100 GPU_0', 'serial number'], told['H100 GPU_0', 'id'])
     assert 'no' == told['H100 GPU_0', 'measured']
-    assert 'no chain has begun: nobody knows who has written what it runs' == told['H100 GPU_0', 'custody']
+    assert 'no chain has begun: it is unknown who wrote the firmware that it runs' == told['H100 GPU_0', 'custody']
     assert 'shown without verifying its signature' in capsys.readouterr().err
     Path(files.certificate).write_text('{}')
     with pytest.raises(CertificateInvalid):

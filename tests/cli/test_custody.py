@@ -82,10 +82,15 @@ def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(de
 
     before = desk.run('verify', '-f', 'json', *desk.options)
     assert 3 == before.code
-    assert {'no chain has begun: nobody knows who has written what it runs'} == custody_of(before.document['targets'][0])
+    assert {'no chain has begun: it is unknown who wrote the firmware that it runs'} == custody_of(
+        before.document['targets'][0]
+    )
     planned = desk.run('plan', '-f', 'json', *desk.options)
     assert 2 == len(flashed(planned.document['targets'][0]))
-    why = 'it is written whatever it shows, for its custody does not hold: no chain has begun'
+    why = (
+        'the card is written even if it shows the required versions, since its chain of custody is not valid: no '
+        'chain has begun'
+    )
     assert 2 == sum(n['text'].startswith(why) for n in planned.document['targets'][0]['notes'])
     assert why in ' '.join(desk.run('plan', *desk.options).out.split())
     done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
@@ -115,7 +120,8 @@ def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(de
     assert 0 == mended.code, mended.err
     assert 2 == len(flashed(mended.document['targets'][0]))
     assert 2 == sum(
-        'is sent with ForceUpdate: this version is there' in n['text'] for n in mended.document['targets'][0]['notes']
+        'is sent with ForceUpdate: this version is already installed' in n['text']
+        for n in mended.document['targets'][0]['notes']
     )
 
 
@@ -137,8 +143,8 @@ def test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_report
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     planned = desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]
     assert 2 == len(flashed(planned))
-    why = 'apply writes it whatever it shows, for a lock of it that we had closed was found open since'
-    assert [why, why] == [n['text'] for n in planned['notes'] if 'whatever it shows' in n['text']]
+    why = 'apply writes the card even if it shows the required versions, since a lock that we had engaged was found unlocked'
+    assert [why, why] == [n['text'] for n in planned['notes'] if 'even if it shows' in n['text']]
     held = desk.run('verify', *desk.options)
     assert (0, 2) == (held.code, held.err.count(why)), held.err
     machine.fault('equal-version-skipped')

@@ -296,7 +296,7 @@ def test_a_bmc_without_update_service_is_refused(desk, emulated_machine):
     done = desk.run('apply', '--execute', *desk.options)
     assert 4 == done.code, done.err
     assert 1 == len(done.errors)
-    assert 'firmware HGX_FW_GPU_*: BMC host takes no firmware: it has no UpdateService (Redfish), or' in done.errors[0]
+    assert 'firmware HGX_FW_GPU_*: BMC host accepts no firmware: it has no UpdateService (Redfish), or' in done.errors[0]
     assert [] == machine.log()
 
 
@@ -317,8 +317,8 @@ def test_a_bmc_without_hpm_1_is_refused(desk, emulated_machine):
     assert 4 == done.code, done
     (error,) = done.errors
     assert (
-        'firmware *: BMC host takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); '
-        'write it in another way, and let no rule of the baseline ask for it' in error
+        'firmware *: BMC host accepts no firmware: it has no UpdateService (Redfish), or no controller that speaks '
+        'HPM.1 (IPMI); update the device in another way, and remove its firmware from the rules of the baseline' in error
     )
 
 

@@ -80,12 +80,15 @@ def test_a_slot_that_program_has_spoilt_is_mended_by_program(desk, emulated_mach
     assert (3, True) == (found.code, 'until apply or program --execute has written it' in found.err), found.err
     unruled = desk.run('apply', '--execute', *desk.options)
     assert (3, 2) == (unruled.code, len(pushes(machine))), unruled.err
-    assert 'this does not end it, but apply or program --execute that writes anew what was spoilt' in unruled.out
+    assert (
+        'this does not end the quarantine, but apply or program --execute that writes the damaged parts again does'
+        in unruled.out
+    )
     other = program('Slot1')
     assert (0, True) == (other.code, quarantined()), other.err
     mended = program('Slot0')
     assert (0, 4, False) == (mended.code, len(pushes(machine)), quarantined()), mended.err
-    assert 'it is written anew, whatever it shows' in mended.out
+    assert 'the card is written again, whatever it shows' in mended.out
     again = program('Slot0')
     assert (0, 4) == (again.code, len(pushes(machine))), 'it is believed again'
 
@@ -139,7 +142,7 @@ def test_a_host_that_was_found_off_is_not_given_back_with_a_spoilt_card(desk, em
     done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
     (spoilt,) = done.document['targets'][0]['quarantined']
     assert (6, 'Off') == (done.code, power(machine)), done.err
-    assert f'the host stays powered off: {spoilt} could be neither written nor put back' in done.err
+    assert f'the host stays powered off: {spoilt} could be neither written nor restored' in done.err
     assert 'has to stay off while' in done.err
     machine.clear_faults()
     other = next(
@@ -148,14 +151,14 @@ def test_a_host_that_was_found_off_is_not_given_back_with_a_spoilt_card(desk, em
     machine.fault('version-lies', device='GPU_1', version='1.0')
     refused = desk.run('apply', '--execute', '--device', other, *desk.options)
     assert (4, 'Off') == (refused.code, power(machine)), refused.err
-    assert f'({spoilt}) is quarantined: let the same job write that, too' in refused.err
+    assert f'({spoilt}) is quarantined: write the quarantined cards in the same job' in refused.err
     machine.clear_faults()
     for verb in ('unlock', 'lock'):
         told = desk.run(verb, '--execute', *desk.options)
         assert (0, 'Off') == (told.code, power(machine)), told.err
         assert 'has to stay off while' in told.err
         assert 'quarantined since' in told.out
-    assert 'it is written anew, whatever it shows' in desk.run('plan', *desk.options).out
+    assert 'the card is written again, whatever it shows' in desk.run('plan', *desk.options).out
     mended = desk.run('apply', '--execute', *desk.options)
     assert (0, 'On') == (mended.code, power(machine)), mended.err
 

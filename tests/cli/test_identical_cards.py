@@ -78,11 +78,14 @@ def test_a_card_that_does_not_show_its_place_is_refused_and_not_met(desk, emulat
     )
     planned = desk.run('plan', *desk.options)
     assert 4 == planned.code
-    assert 'rule by-place: the BMC does not show the location that it asks for, so it may be for this device' in planned.err
+    assert (
+        'rule by-place: the BMC does not show the location that the rule matches on, so the rule may apply to this device'
+        in planned.err
+    )
     verified = desk.run('verify', '-f', 'json', *desk.options)
     assert 3 == verified.code
     unsure = [f for f in verified.document['targets'][0]['findings'] if f['subject'] == 'rule by-place']
-    assert ['the location that the rule asks for'] == [f['expected'] for f in unsure]
+    assert ['the location that the rule matches on'] == [f['expected'] for f in unsure]
     assert [] == machine.log()
 
 

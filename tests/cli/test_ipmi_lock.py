@@ -145,8 +145,8 @@ def test_where_nobody_remembers_what_was_closed_unlock_refuses_and_leaves_the_ho
     for more in ((), ('--execute',)):
         refused = desk.run('unlock', *more, *desk.options)
         assert 4 == refused.code, refused.err
-        assert 'no record of what we have closed' in refused.err
-        assert 'give the record of its target or node back' in refused.err
+        assert 'no record of what we engaged' in refused.err
+        assert 'the record is kept where the lock was engaged' in refused.err
         assert 'will be released' not in refused.err
         assert (before, 'On') == (closed(machine), machine.truth()['systems']['host']['power'])
     assert 'unlocked on purpose' not in desk.run('verify', *desk.options).out
@@ -207,7 +207,7 @@ def test_a_proven_lock_is_not_engaged_again_for_an_account_and_the_plan_names_it
     make_account(machine)
     name = machine.bmcs['host'].username
     desk.write('baseline.toml', f'{BASELINE}name = "hosts"\nbmc_users = ["{name}"]\n')
-    told = 'no action mends users of BMC host: expected nobody but'
+    told = 'no action fixes users of BMC host: expected no accounts but'
     first = desk.run('plan', '-f', 'json', *desk.options)
     (target,) = first.document['targets']
     assert (3, 'planned', ['engage']) == (first.code, target['outcome'], [a['action'] for a in target['actions']])

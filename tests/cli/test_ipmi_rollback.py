@@ -71,7 +71,7 @@ def test_a_card_is_written_with_an_image_from_the_command_line(desk, machine):
     """Activated once, in force after the restart of the host; the lock is closed, and all is verified."""
     done = desk.run('apply', '--execute', 'node-1', *desk.options)
     assert (0, ('2.1.0', 1, 0)) == (done.code, state(machine)), done
-    told = 'firmware FPGA1_FW: this BMC does not show what was activated'
+    told = 'firmware FPGA1_FW: this BMC does not show firmware that is activated'
     verified = desk.run('verify', *desk.options)
     assert (0, True) == (verified.code, told in verified.err), verified
     again = desk.run('plan', '-f', 'json', *desk.options)

@@ -111,7 +111,7 @@ def test_a_plan_says_what_is_put_back_in_which_turn_and_why_a_host_is_reset(desk
     assert {'FPGA1_FW': (0, None), 'HGX_FW_GPU_0': (3, 'gpu-old'), 'HGX_FW_GPU_1': (3, 'gpu-old')} == flashes
     hold, resume = (next(a for a in target['actions'] if a['subject'] == purpose) for purpose in ('hold', 'resume'))
     assert ['the host must not run while locks are open'] == hold['why']
-    assert 'give the host back' == resume['why'][0]
+    assert 'return the host to service' == resume['why'][0]
     assert 3 == len([why for why in resume['why'] if ' firmware ' in why])
     assert 'power-cycle' == resume['reset']
     table = desk.run('plan', *desk.options).out
@@ -120,7 +120,7 @@ def test_a_plan_says_what_is_put_back_in_which_turn_and_why_a_host_is_reset(desk
         'order 3',
         'restore image gpu-old',
         'no restore image',
-        'why: give the host back',
+        'why: return the host to service',
     ):
         assert text in table
 
@@ -184,7 +184,7 @@ def test_no_image_of_a_plan_that_is_refused_is_opened(desk, emulated_machine):
     desk.write('baseline.toml', BASELINE.replace('count = 2', 'count = 3'))
     both = desk.run('plan', *desk.options)
     assert 4 == both.code
-    assert re.search('3 devices must match, 2 do', both.errors[0])
+    assert re.search('expected 3 matching devices, found 2', both.errors[0])
     assert 'image gpu-new: ' not in both.errors[0]
 
 
@@ -233,7 +233,7 @@ def test_a_missing_lock_is_refused_with_what_a_rule_may_say_of_it(desk, emulated
     desk.write('baseline.toml', 'format = 1\n')
     done = desk.run('plan', *desk.options)
     assert 4 == done.code
-    assert 'no mechanism blocks this path for HGX_FW_ERoT_GPU_0 (rule default demands it)' in done.err
+    assert 'no mechanism blocks this path for HGX_FW_ERoT_GPU_0 (rule default requires it)' in done.err
     hint = '(lock host-bmc-ipmi: a rule can leave the path out of block, or waive it with on_missing and waiver)'
     assert hint in done.err
     assert 'match by' not in done.err

@@ -73,7 +73,7 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert ['Slot0', 'Slot1'] == [label for label, _, _ in found[1:]]
     assert [[], [], []] == [offers for _, offers, _ in found]
     assert 'function Slot0: expected gzip' in found[0][2]
-    assert 'its card is not met' == found[1][2]
+    assert 'its card does not meet the rules' == found[1][2]
     table = desk.run('publish', '--why', *desk.options)
     assert 3 == table.code
     assert 'function Slot0: expected gzip' in table.out

@@ -274,7 +274,7 @@ def test_an_item_that_never_comes_holds_its_card(make):
     site.machine.fault('item-late', seconds=600.0, missing=True)
     done = site.apply()
     assert 6 == done.code, done.err
-    assert 'the BMC says that the update succeeded, and shows no version' in done.errors[0]
+    assert 'the BMC says that the update succeeded, but shows no version' in done.errors[0]
     assert 'is held: whether the write of image new' in done.errors[0]
     assert (1, False, True) == (len(site.images), site.is_on, site.is_locked)
     site.check()
@@ -437,7 +437,7 @@ def test_a_lock_that_stays_open_though_its_write_was_answered_as_a_success_has_a
     site = make()
     site.prepare(address=front(site, rule))
     done = site.run('lock', '--execute')
-    assert (3, True) == (done.code, 'the BMC took it, and said: The jumper forbids it.' in done.err), done.err
+    assert (3, True) == (done.code, 'the BMC accepted it with the message: The jumper forbids it.' in done.err), done.err
     assert not site.is_locked
     site.check()
 
@@ -525,7 +525,7 @@ def test_a_card_that_is_hidden_while_its_host_is_off_is_not_written(make, front,
     address = site.bmc.address if how == 'gone' else front(site, showing(absent))
     site.prepare(conf='settle_timeout = 0.5\n', address=address)
     done = site.apply()
-    assert (6, True) == (done.code, 'the card is not there any more now that its host is off' in done.errors[0]), done.err
+    assert (6, True) == (done.code, 'the BMC no longer shows the card now that its host is off' in done.errors[0]), done.err
     assert (OLD[EROT], [], ['ForceOff']) == (site.runs(), site.images, site.resets)
     again = site.apply()
     assert (4, True) == (again.code, 'the host is off' in again.errors[0]), again.err
@@ -693,7 +693,7 @@ def test_a_card_that_is_dropped_is_missed(make, front):
     path.write_text(path.read_text().replace('match =', 'count = 2\nmatch ='))
     seen = site.run('inventory')
     assert (0, True) == (seen.code, f'leads to {PROCESSORS}/GPU_1, and no device is there' in seen.err), seen.err
-    site.check_untouched(site.apply(), 4, 'rule gpus: 2 devices must match, 1 do')
+    site.check_untouched(site.apply(), 4, 'rule gpus: expected 2 matching devices, found 1')
 
 
 def test_a_denied_version_is_seen_though_its_link_is_in_another_case(make, front):

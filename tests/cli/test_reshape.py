@@ -158,7 +158,7 @@ def test_what_is_refused_is_told_and_not_done(desk, prepared, placement, validat
 
     own = desk.run('reshape', 'plan', '--class', f'{GOLD}=PGPU', *desk.options)
     assert 4 == own.code
-    assert 'what the node itself is claimed as' in own.errors[0]
+    assert 'is the resource class of the node itself' in own.errors[0]
 
 
 def test_an_operators_class_by_its_word(desk, prepared, placement):

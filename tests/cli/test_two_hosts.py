@@ -211,7 +211,7 @@ def test_both_hosts_are_flashed_opened_locked_and_published_at_once(twins, place
         classes = [set(p['inventories']) for p in provided(placement, name).values()]
         assert [set(), {'PGPU'}] == sorted(classes, key=len)
         (card,) = [d for d in done[name].document['targets'][0]['devices'] if 'FPGA' in d['device']]
-        assert 'another machine of its BMC has it, too' in card['why']
+        assert 'another machine of its BMC also shows it' in card['why']
     verbs = ('apply', 'unlock', 'lock')
     assert {(name, verb) for name in NODES for verb in verbs} <= set(twins.did)
 
@@ -295,7 +295,7 @@ def test_what_both_have_is_not_written_for_one_of_them(twins, baseline, verb, na
     before = state(twins.machine)
     (done,) = twins.at_once({name: f'{verb} --execute'}).values()
     assert 4 == done.code, done.err
-    assert f'{place} is not of this machine alone' in done.err
+    assert f'{place} also belongs to another machine' in done.err
     assert (before, []) == (state(twins.machine), twins.machine.log())
 
 

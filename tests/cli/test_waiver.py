@@ -56,7 +56,7 @@ def test_a_waiver_is_told_wherever_it_is_used_and_ends(desk, emulated_machine, t
     rules(desk, now - timedelta(seconds=1))
     ended = desk.run('verify', '--unmet', *desk.options)
     assert 3 == ended.code
-    assert 'the waiver of rule boards by hardware security ended' in ended.err
+    assert 'the waiver of rule boards by hardware security expired' in ended.err
     assert 'warning' not in ended.err
     rules(desk, now + timedelta(days=400))
     endless = desk.run('plan', *desk.options)
@@ -79,7 +79,7 @@ def test_what_was_shown_when_all_held_is_missed_until_it_is_forgotten(desk, emul
     for verb, code in (('verify', 3), ('plan', 4), ('apply', 4)):
         refused = desk.run(verb, *desk.options)
         assert code == refused.code, refused.err
-        assert 'a mechanism for it was shown before, so no waiver covers it' in refused.err
+        assert 'a lock mechanism for it was shown before, so no waiver covers it' in refused.err
     assert 'apply --forget-vanished' in refused.err
     strict = desk.write('strict.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-bmc-redfish"]\n')
     missed = desk.run(

@@ -182,7 +182,7 @@ def test_a_bmc_that_lies_about_a_version_is_found_out(machine: Machine) -> None:
     found = machine.verified(catalogue=(*SHIPPED, expected))
     bad, good = found['measurement HGX_ERoT_GPU_0'], found['measurement HGX_ERoT_GPU_1']
     assert (Met.NO, Met.YES) == (bad.met, good.met)
-    assert f'said to be 97.0, and measures as image gpu-{GPU_VERSION}, which is {GPU_VERSION}' in bad.fact.found
+    assert f'reported as 97.0, but its measurement is that of image gpu-{GPU_VERSION}, version {GPU_VERSION}' in bad.fact.found
 
 
 @pytest.mark.parametrize(
@@ -259,4 +259,4 @@ def test_other_firmware_of_the_same_version_is_found_out(machine: Machine) -> No
     bad, good = found['measurement HGX_ERoT_GPU_1'], found['measurement HGX_ERoT_GPU_0']
     assert (Met.NO, Met.YES) == (bad.met, good.met)
     value = sha256(evil).hexdigest()
-    assert f'HGX_FW_ERoT_GPU_1 is said to be {EROT_VERSION}, and measurement 3 is sha256:{value[:16]}' in bad.fact.found
+    assert f'HGX_FW_ERoT_GPU_1 is reported as {EROT_VERSION}, but measurement 3 is sha256:{value[:16]}' in bad.fact.found

@@ -151,14 +151,14 @@ CASES: dict[str, Case] = {
         number='F1',
         meets=fault('upload-cut', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=('neither a task nor the version', 'update-multipart: the connection broke'),
+        says=('neither a task nor the new version', 'update-multipart: the connection broke'),
         image_bytes=LARGE,
     ),
     'upload-cut-when-all-of-it-was-sent': Case(
         number='F1',
         meets=fault('upload-cut', count=1, **CARD),
         ends=Ending.UNKNOWN,
-        says=('nothing proves that it did not take the image', UNKNOWN_END),
+        says=('nothing proves that it did not accept the image', UNKNOWN_END),
         image_bytes=8_000,
     ),
     'answer-lost-as-the-service-restarts': Case(
@@ -166,26 +166,30 @@ CASES: dict[str, Case] = {
         machine=OUTLASTS,
         meets=both(fault('hang', uri=PUSH, after=True, count=1), fault('service-restarts', at_percent=0, count=1, **CARD)),
         ends=Ending.UNKNOWN,
-        says=('nothing proves that it did not take the image', UNKNOWN_END, 'To go on run apply --execute, or the step, again'),
+        says=(
+            'nothing proves that it did not accept the image',
+            UNKNOWN_END,
+            'To resume, run apply --execute, or the step, again',
+        ),
     ),
     'upload-cut-by-restart': Case(
         number='F1',
         meets=fault('upload-cut', count=1, restarts=True, **CARD),
         ends=Ending.RESTORED,
-        says=('neither a task nor the version', 'the connection broke'),
+        says=('neither a task nor the new version', 'the connection broke'),
     ),
     'bmc-dies-mid-flash': Case(
         number='F2',
         meets=fault('bmc-restart', count=1, seconds=400, **CARD),
         ends=Ending.RESTORED,
-        says=('forgotten the update', 'the BMC no longer has the task'),
+        says=('no longer shows the update', 'the BMC no longer has the task'),
     ),
     'bmc-dies-mid-flash-and-does-not-tell-of-it': Case(
         number='F2',
         machine=TELLS_NO_RESET,
         meets=fault('bmc-restart', count=1, seconds=400, **CARD),
         ends=Ending.UNKNOWN,
-        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+        says=('no longer shows the update, nothing proves that its write has ended', UNKNOWN_END),
     ),
     'bmc-dies-mid-flash-which-goes-on': Case(
         number='F2', meets=fault('bmc-restart', count=1, seconds=400, completes=True, **CARD), ends=Ending.DONE
@@ -195,7 +199,7 @@ CASES: dict[str, Case] = {
         meets=fault('bmc-restart', count=1, seconds=A_FORTNIGHT, **CARD),
         ends=Ending.UNKNOWN,
         says=(
-            'as nobody could look at it in the end',
+            'as the final inspection failed',
             'not done by the deadline',
             'the connection broke (check address, network and power of the BMC)',
         ),
@@ -210,14 +214,14 @@ CASES: dict[str, Case] = {
         number='F4',
         meets=fault('bmc-restart', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=('forgotten the update', 'the BMC no longer has the task'),
+        says=('no longer shows the update', 'the BMC no longer has the task'),
     ),
     'bmc-restarts-and-does-not-tell-of-it': Case(
         number='F4',
         machine=TELLS_NO_RESET,
         meets=fault('bmc-restart', count=1, **CARD),
         ends=Ending.UNKNOWN,
-        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+        says=('no longer shows the update, nothing proves that its write has ended', UNKNOWN_END),
     ),
     'service-restarts-and-the-write-goes-on': Case(
         number='F4', machine={'flash_seconds': 250.0}, meets=fault('service-restarts', count=1, **CARD), ends=Ending.DONE
@@ -228,9 +232,9 @@ CASES: dict[str, Case] = {
         meets=fault('service-restarts', at_percent=1, count=1, **CARD),
         ends=Ending.UNKNOWN,
         says=(
-            'has forgotten the update, nothing proves that its write has ended',
+            'no longer shows the update, nothing proves that its write has ended',
             UNKNOWN_END,
-            'To go on run apply --execute, or the step, again',
+            'To resume, run apply --execute, or the step, again',
             'the host stays powered off',
         ),
     ),
@@ -239,14 +243,14 @@ CASES: dict[str, Case] = {
         machine=OUTLASTS,
         meets=both(fault('service-restarts', at_percent=1, count=1, **CARD), meanwhile('clock-jumps')),
         ends=Ending.UNKNOWN,
-        says=('has forgotten the update, nothing proves that its write has ended', UNKNOWN_END),
+        says=('no longer shows the update, nothing proves that its write has ended', UNKNOWN_END),
     ),
     'task-vanishes': Case(
         number='F4',
         meets=fault('task-vanishes', count=1, **CARD),
         ends=Ending.UNKNOWN,
         says=(
-            'has forgotten the update, nothing proves that its write has ended',
+            'no longer shows the update, nothing proves that its write has ended',
             'the BMC no longer has the task',
             UNKNOWN_END,
         ),
@@ -266,7 +270,7 @@ CASES: dict[str, Case] = {
         ends=Ending.UNKNOWN,
         says=(
             'could not be cancelled: BMC host',
-            'claims to run, has not moved for long, and the version is not there',
+            'reported as running, has made no progress for long, and the new version is not shown',
             'whether the write of image erot-new to HGX_FW_ERoT_GPU_0 has ended is not known (task host:',
             'the host stays powered off',
         ),
@@ -278,7 +282,7 @@ CASES: dict[str, Case] = {
         number='F6',
         meets=fault('task-completed-version-unchanged', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=('the BMC says that the update succeeded, and the version is not there',),
+        says=('the BMC says that the update succeeded, but the new version is not shown',),
     ),
     'task-completed-version-unchanged-after-reset': Case(
         number='F6',
@@ -305,7 +309,7 @@ CASES: dict[str, Case] = {
         ends=Ending.QUARANTINED,
         says=(
             'The device refused the image.',
-            'image erot-old was to be put back: the BMC says that the update failed',
+            'image erot-old was to be restored: the BMC says that the update failed',
             'the host stays powered off',
         ),
     ),
@@ -319,7 +323,7 @@ CASES: dict[str, Case] = {
         number='F6',
         meets=fault('task-completed-critical', status='OK', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=('the BMC says that the update succeeded, and the version is not there', 'The device did not take the image.'),
+        says=('the BMC says that the update succeeded, but the new version is not shown', 'The device did not take the image.'),
     ),
     'task-completed-critical-version-changed': Case(
         number='F7',
@@ -332,8 +336,8 @@ CASES: dict[str, Case] = {
         meets=fault('task-id-reused', count=1, **CARD),
         ends=Ending.UNKNOWN,
         says=(
-            'has forgotten the update, nothing proves that its write has ended',
-            'the BMC has another task there',
+            'no longer shows the update, nothing proves that its write has ended',
+            'the BMC has another task at this URI',
             UNKNOWN_END,
         ),
     ),
@@ -348,7 +352,7 @@ CASES: dict[str, Case] = {
         number='F43',
         meets=fault('memory-exhausted'),
         ends=Ending.RESTORED,
-        says=('forgotten the update', 'neither a task nor the version', 'the connection broke'),
+        says=('no longer shows the update', 'neither a task nor the new version', 'the connection broke'),
         address={'parallel_updates': 2},
     ),
     'memory-is-enough-one-at-a-time': Case(number='F43', meets=fault('memory-exhausted'), ends=Ending.DONE, idle=True),
@@ -379,7 +383,7 @@ CASES: dict[str, Case] = {
         number='F11',
         meets=meanwhile('password-rotated'),
         ends=Ending.UNKNOWN,
-        says=('login refused (check username and password', UNKNOWN_END, 'as nobody could look at it in the end'),
+        says=('login refused (check username and password', UNKNOWN_END, 'as the final inspection failed'),
     ),
     'password-rotated-for-a-while': Case(number='F11', meets=for_a_while('password-rotated'), ends=Ending.DONE),
     'certificate-changed': Case(
@@ -389,7 +393,7 @@ CASES: dict[str, Case] = {
         ends=Ending.UNKNOWN,
         says=(
             'its certificate is not trusted: unable to get local issuer certificate (set verify_ca',
-            'as nobody could look at it in the end',
+            'as the final inspection failed',
         ),
     ),
     'certificate-changed-for-a-while': Case(
@@ -405,7 +409,7 @@ CASES: dict[str, Case] = {
         number='F14',
         meets=fault('upload-stalls', count=1, **CARD),
         ends=Ending.UNKNOWN,
-        says=('nothing proves that it did not take the image', UNKNOWN_END),
+        says=('nothing proves that it did not accept the image', UNKNOWN_END),
     ),
     'truncated-json': Case(number='F15', meets=meanwhile('truncated-json', count=10), ends=Ending.DONE),
     'truncated-json-for-good': Case(
@@ -449,15 +453,15 @@ CASES: dict[str, Case] = {
         number='F17',
         meets=fault('cards-swapped'),
         ends=Ending.HELD,
-        says=('HGX_FW_ERoT_GPU_0 does not belong to this card any more',),
+        says=('HGX_FW_ERoT_GPU_0 no longer belongs to this card',),
     ),
     'cards-swap-during-the-write': Case(
         number='F17',
         meets=meanwhile('cards-swapped'),
         ends=Ending.QUARANTINED,
         says=(
-            'HGX_FW_ERoT_GPU_0 was not shown any more; the card showed HGX_FW_ERoT_GPU_1',
-            'the component does not belong to this card any more',
+            'HGX_FW_ERoT_GPU_0 was no longer shown; the card showed HGX_FW_ERoT_GPU_1',
+            'the component no longer belongs to this card',
         ),
     ),
     'card-vanishes-and-returns': Case(number='F18', meets=for_a_while('device-absent', **CARD), ends=Ending.DONE),
@@ -471,13 +475,13 @@ CASES: dict[str, Case] = {
         number='F19',
         meets=fault('card-exchanged', **CARD),
         ends=Ending.HELD,
-        says=('the card is not there any more', 'expected the card seen before, found absent'),
+        says=('the BMC no longer shows the card', 'expected the card seen before, found absent'),
     ),
     'card-exchanged-during-the-write': Case(
         number='F19',
         meets=meanwhile('card-exchanged', **CARD),
         ends=Ending.QUARANTINED,
-        says=('the card is not there any more', 'expected the card seen before, found absent'),
+        says=('the BMC no longer shows the card', 'expected the card seen before, found absent'),
     ),
     'host-power-lost-mid-flash': Case(
         number='F20',
@@ -521,7 +525,7 @@ CASES: dict[str, Case] = {
         what=NIC,
         meets=fault('bmc-restart', bmc='dpu', count=1),
         ends=Ending.RESTORED,
-        says=('forgotten the update', 'the BMC no longer has the task'),
+        says=('no longer shows the update', 'the BMC no longer has the task'),
     ),
     'dpu-bmc-restarts-mid-flash-and-does-not-tell-of-it': Case(
         number='F4',
@@ -529,7 +533,7 @@ CASES: dict[str, Case] = {
         machine=TELLS_NO_RESET,
         meets=fault('bmc-restart', bmc='dpu', count=1),
         ends=Ending.UNKNOWN,
-        says=('has forgotten the update, nothing proves that its write has ended', 'the BMC no longer has the task'),
+        says=('no longer shows the update, nothing proves that its write has ended', 'the BMC no longer has the task'),
     ),
     'dpu-bmc-dies-for-good': Case(
         number='F2',
@@ -537,7 +541,7 @@ CASES: dict[str, Case] = {
         meets=fault('bmc-restart', bmc='dpu', count=1, seconds=A_FORTNIGHT),
         ends=Ending.UNKNOWN,
         says=(
-            'as nobody could look at it in the end',
+            'as the final inspection failed',
             'not done by the deadline (BMC dpu',
             'the connection broke (check address, network and power of the BMC)',
         ),
@@ -560,7 +564,7 @@ CASES: dict[str, Case] = {
         ends=Ending.QUARANTINED,
         says=(
             'The device refused the image.',
-            'image gpu-old was to be put back: the BMC says that the update failed',
+            'image gpu-old was to be restored: the BMC says that the update failed',
             'the host stays powered off',
         ),
     ),
@@ -572,7 +576,7 @@ CASES: dict[str, Case] = {
         ends=Ending.QUARANTINED,
         says=(
             f'in the end it ran recovery, expected {NEW[GPU]}',
-            f'image gpu-old was to be put back: in the end it ran recovery, expected {OLD[GPU]}',
+            f'image gpu-old was to be restored: in the end it ran recovery, expected {OLD[GPU]}',
             'the host was powered off again',
         ),
     ),
@@ -581,7 +585,7 @@ CASES: dict[str, Case] = {
         found_off=True,
         meets=both(fault('task-fails', **CARD), powered_on),
         ends=Ending.QUARANTINED,
-        says=('image erot-old was to be put back: the BMC says that the update failed', 'the host was powered off again'),
+        says=('image erot-old was to be restored: the BMC says that the update failed', 'the host was powered off again'),
     ),
     'host-found-off-and-the-cold-start-opens-a-lock': Case(
         number='F36',
@@ -622,7 +626,7 @@ CASES: dict[str, Case] = {
         ends=Ending.HELD,
         says=(
             'has model h100-oem, but the image is for model h100',
-            'image erot-old was to be put back: the BMC says that the update failed',
+            'image erot-old was to be restored: the BMC says that the update failed',
             'the host stays powered off',
         ),
     ),
@@ -637,7 +641,7 @@ CASES: dict[str, Case] = {
         number='F33',
         meets=fault('version-lies', version=OLD[EROT], **CARD),
         ends=Ending.RESTORED,
-        says=('the BMC says that the update succeeded, and the version is not there',),
+        says=('the BMC says that the update succeeded, but the new version is not shown',),
     ),
     'staged-is-never-running': Case(
         number='F33',

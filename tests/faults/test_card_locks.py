@@ -322,7 +322,7 @@ def test_a_root_of_trust_that_shows_nothing_else_is_not_believed(desk: Callable[
 def test_a_drive_whose_host_may_lift_the_lock_is_partial(desk: Callable[..., Desk]) -> None:
     """The lock is engaged and shown, and the tenant writes all the same. The drive says so before: the plan refuses."""
     found = desk('drive_configuration_lock', features=frozenset({'open-lockdown'}))
-    assert 'cannot be closed by drive_configuration_lock' in found.refusals()
+    assert 'cannot be locked by drive_configuration_lock' in found.refusals()
     assert isinstance(found.do(Part.LOCK, whatever_is_refused=True), Failed)
     assert {LockState.PARTIAL} == found.states()
     assert {True} == found.written(ROWS['drive_configuration_lock'].closes, 'csd100')

@@ -205,7 +205,7 @@ def test_a_card_of_another_variant_of_its_model_is_refused_where_no_image_is_for
     found = rig()
     variants(found, 'usual')
     found.machine.fault('other-variant', **OTHER_VARIANT)
-    refused(found, 'the device shows other ids than the fits of erot-new-usual')
+    refused(found, 'the ids that the device shows differ from the fits of erot-new-usual')
 
 
 def test_a_card_that_its_subsystem_tells_from_its_model_is_refused_where_fits_name_it(rig: RIG) -> None:
@@ -218,7 +218,7 @@ def test_a_card_that_its_subsystem_tells_from_its_model_is_refused_where_fits_na
     for image in found.catalogue:
         found.offer(replace(image, fits=(Fit(pci='0x10de:0x2330', subsystem='0x10de:0x16c1'),)))
     found.machine.fault('other-variant', **CARD | {'takes': 'h100-oem', 'shows': {'SubsystemId': '0x1abc'}})
-    refused(found, 'the device shows other ids than the fits of erot-new')
+    refused(found, 'the ids that the device shows differ from the fits of erot-new')
 
 
 def test_two_variants_of_one_model_get_each_their_own_image(rig: RIG) -> None:
@@ -240,7 +240,7 @@ def test_a_card_that_turns_out_to_be_another_variant_right_before_the_write_gets
     variants(found, 'usual')
     assert () == found.begin()
     found.when(checked, lambda: found.machine.fault('other-variant', **OTHER_VARIANT))
-    fails_untouched(found, 'is not for this device, as catalogue and BMC have it now')
+    fails_untouched(found, 'does not fit this device, as catalogue and BMC are now')
 
 
 @pytest.mark.parametrize('what', [EROT, GPU])

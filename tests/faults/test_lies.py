@@ -49,7 +49,10 @@ def test_a_version_that_lies_is_found_out_where_the_card_signs(rig: Callable[...
     found.machine.fault('task-completed-version-unchanged', **CARD)
     assert isinstance(found.turn(), Failed)
     assert (OLD[EROT], NEW[EROT]) == (found.version(0), found.version(1))
-    says = f'{ITEM[EROT].format(0)} is said to be {NEW[EROT]}, and measures as image {EROT}-old, which is {OLD[EROT]}'
+    says = (
+        f'{ITEM[EROT].format(0)} is reported as {NEW[EROT]}, but its measurement is that of image {EROT}-old, version '
+        f'{OLD[EROT]}'
+    )
     assert says in found.reasons
     assert 'measurement HGX_ERoT_GPU_1' not in found.reasons
     assert [] == found.open_locks()

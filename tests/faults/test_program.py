@@ -44,7 +44,7 @@ def test_a_slot_is_not_programmed_while_a_tenants_host_could_program_it(fpga: Ca
     assert () == rig.begin()
     outcome = rig.turn()
     assert isinstance(outcome, Failed)
-    assert "a tenant's host runs and could program it meanwhile" in rig.reasons
+    assert "the tenant's host is on and could program the slot at the same time" in rig.reasons
     assert 'Slot1 is unlocked' in rig.reasons
     assert 'Slot0' not in rig.reasons, 'the other slot is not written'
     assert ([], None, False) == (pushes(rig), programmed(rig), outcome.wrote)

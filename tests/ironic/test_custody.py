@@ -128,7 +128,7 @@ class TestChain(CustodyCase):
         assert states.DEPLOYFAIL == self.settle()
         assert {True} == self.locked(), 'the deploy has closed them'
         assert {BreakCause.PATH_OPEN} == self.causes()
-        assert 'a path that was closed was found open' in self.node.last_error, self.node.last_error
+        assert 'a path that was blocked was found open' in self.node.last_error, self.node.last_error
         assert "somebody else's" == self.cards_run()
         self.service.do_node_tear_down(self.context, self.node.uuid)
         assert states.AVAILABLE == self.settle(), self.node.last_error
@@ -220,7 +220,7 @@ class TestStrangers(CustodyCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert {BreakCause.FOREIGN_WRITE} == self.causes()
-        assert 'something that is not ours' in self.node.last_error, self.node.last_error
+        assert 'a task that is not ours' in self.node.last_error, self.node.last_error
 
     def test_a_foreign_write_that_has_ended_unseen_breaks_the_chain_and_is_written_over(self) -> None:
         """The card shows the right version, and nobody looked while it was written: the BMC still has the task."""

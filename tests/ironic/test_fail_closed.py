@@ -191,7 +191,7 @@ class TestNoUpdateService(IronicCase):
         """Nothing is written."""
         self.clean()
         assert states.CLEANFAIL == self.settle()
-        assert 'BMC host takes no firmware: it has no UpdateService (Redfish)' in self.node.last_error
+        assert 'BMC host accepts no firmware: it has no UpdateService (Redfish)' in self.node.last_error
         assert [] == self.machine.log()
 
 

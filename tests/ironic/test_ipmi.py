@@ -133,8 +133,8 @@ class TestLife(IpmiCase):
         node_store.store(self.node, replace(self.node_state, undos=()))
         self.serve('unlock_accelerators')
         assert states.SERVICEFAIL == self.settle()
-        assert 'no record of what we have closed' in self.node.last_error
-        assert 'give the record of its target or node back' in self.node.last_error
+        assert 'no record of what we engaged' in self.node.last_error
+        assert 'the record is kept where the lock was engaged' in self.node.last_error
         assert (before, 'On', None) == (self.closed(), self.power(), self.node_state.opened)
 
     def test_a_node_that_comes_back_and_goes_again_keeps_the_record(self) -> None:

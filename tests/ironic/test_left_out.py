@@ -51,7 +51,7 @@ class TestLeftOut(IronicCase):
         assert {self.node_state.lifecycle} == {e.lifecycle for e in proven}
         node_store.store(self.node, replace(self.node_state, evidence=proven))
         assert states.DEPLOYFAIL == self.deployed(step(0, 'lock_accelerators'))
-        assert 'found closed, not engaged by us' in str(self.node.last_error)
+        assert 'found locked, but not engaged by us' in str(self.node.last_error)
         assert states.ACTIVE == self.deployed(), self.node.last_error
 
     def test_not_by_a_template(self) -> None:

@@ -124,7 +124,7 @@ class TestWhatItShows(QuarantineCase):
         self.machine.fault('version-lies', device='GPU_1', version=GPU_OLD)
         self.clean(UPDATE | self.other)
         assert states.CLEANFAIL == self.settle()
-        assert 'is not given back while NVIDIA H100 80GB HBM3 GPU_0' in self.node.last_error
+        assert 'stays powered off while NVIDIA H100 80GB HBM3 GPU_0' in self.node.last_error
         assert ([self.gpu(0)], 0) == (self.quarantined(), self.sent())
 
     def test_cleaning_writes_it_anew(self) -> None:
@@ -213,7 +213,7 @@ class TestService(QuarantineCase):
         self.machine.reset_log()
         self.serve(UPDATE | self.other)
         assert states.SERVICEFAIL == self.settle()
-        assert 'let the same job write that, too' in self.node.last_error
+        assert 'write the quarantined cards in the same job' in self.node.last_error
         assert ([self.gpu(0)], 'Off') == (self.quarantined(), self.machine.truth()['systems']['host']['power'])
         assert not any("'On'" in str(e['body']) for e in self.machine.log())
 

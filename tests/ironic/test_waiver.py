@@ -77,7 +77,7 @@ class TestByRule(WaiverCase):
         self.node.save()
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
-        assert 'the waiver of rule all by security ended 20' in self.node.last_error
+        assert 'the waiver of rule all by security expired 20' in self.node.last_error
         assert 1 == len(self.notified())
 
 
@@ -111,7 +111,7 @@ class TestByStep(WaiverCase):
         hidden = (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_ERoT_GPU_0')
         node_store.store(self.node, replace(self.node_state, blockable=(hidden,), known=frozenset({gpu})))
         assert states.CLEANFAIL == self.cleaned()
-        assert 'a mechanism for it was shown before, so no waiver covers it' in self.node.last_error
+        assert 'a lock mechanism for it was shown before, so no waiver covers it' in self.node.last_error
         self.clear()
         self.service.inspect_hardware(self.context, self.node.uuid)
         assert states.MANAGEABLE == self.settle(), self.node.last_error
@@ -129,7 +129,7 @@ class TestByStep(WaiverCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert f'the waiver of rule {WAIVE} of 20' in self.node.last_error
-        assert 'by operator (system) ended 20' in self.node.last_error
+        assert 'by operator (system) expired 20' in self.node.last_error
 
     def test_it_is_for_the_devices_that_are_named_and_can_be_taken_back(self) -> None:
         """What is given anew replaces what was given; an empty list takes it back, of one device or all."""

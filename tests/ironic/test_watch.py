@@ -390,7 +390,7 @@ class TestOtherTroubles(WatchCase):
         self.machine.fault('card-exchanged', device='GPU_1')
         self.round()
         assert ('start', 'card') in self.told()
-        assert any('GPU_1' in e and 'stands where' in e for e in self.history())
+        assert any('GPU_1' in e and 'is in the place of' in e for e in self.history())
 
     def test_a_bmc_that_says_nothing_is_never_ok_and_an_alarm_after_three_rounds(self) -> None:
         """A lost lock found before it fell silent stays an alarm meanwhile."""
@@ -513,7 +513,7 @@ class TestUncertified(WatchCase):
         node_store.store(self.node, replace(state, certificate=None, watched=watched))
         self.round()
         assert [('start', 'unproven')] == self.told()
-        assert any('no certificate says how it was handed over' in e for e in self.history())
+        assert any('no certificate shows its state at hand-over' in e for e in self.history())
 
 
 class TestBack(WatchCase):

@@ -38,7 +38,7 @@ class TestHiddenWay(ApiCase):
         assert ('host_interface', (WritePath.HOST_BMC_REDFISH,)) == (first.mechanism, first.blocks)
         node_store.store(self.node, replace(self.node_state, ways=self.node_state.ways | {SECOND}))
         assert states.CLEANFAIL == self.cleaned()
-        for said in (str(SECOND.ref), 'not shown any more', 'have the node inspected'):
+        for said in (str(SECOND.ref), 'no longer is', 'inspect the node'):
             assert said in self.node.last_error
         self.clear()
         self.service.inspect_hardware(self.context, self.node.uuid)

@@ -127,7 +127,7 @@ def test_what_cannot_be_put_back_is_named_and_not_offered(node: Node, services: 
     assert ['Slot0', 'Slot1', 'Slot1', 'Slot0'] == slots_written(node)
     assert BEFORE[0] == functions(node)[0]
     [first] = [e for e in node.history() if 'Slot1' in e and 'was not rolled back' in e]
-    words = ['Slot1 of', 'was not rolled back', 'it is not offered', f'holds {BEFORE[0]} again']
+    words = ['Slot1 of', 'was not rolled back', 'it is not available in placement', f'holds {BEFORE[0]} again']
     assert [] == [w for w in words if w not in found['last_error']], found['last_error']
     assert [] == [w for w in words if w not in first]
     assert {'Slot0': 'gone', 'Slot1': 'not-rolled-back'} == {name: a['state'] for name, a in attached(node).items()}

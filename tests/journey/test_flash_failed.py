@@ -16,13 +16,13 @@ CARD = 'host/HGX_FW_GPU_0'
     [
         pytest.param(
             {'name': 'task-vanishes', 'at_percent': 90},
-            ['has forgotten the update, nothing proves that its write has ended', 'is held: whether the write of image'],
+            ['no longer shows the update, nothing proves that its write has ended', 'is held: whether the write of image'],
             1,
             id='the task vanishes, and nothing shows whether the write has ended',
         ),
         pytest.param(
             {'name': 'bmc-restart', 'at_percent': 95},
-            ['forgotten', 'version is not there'],
+            ['no longer shows the update', 'new version is not shown'],
             2,
             id='the BMC restarts, and its Manager shows that',
         ),

@@ -465,7 +465,7 @@ REFUSED = {
     'a stepping image that is denied': (
         Attack.REVOKED,
         a_stepping_image_that_is_denied,
-        ('FPGA1_FW', 'may be written over 2.0.9 only', 'one that is denied'),
+        ('FPGA1_FW', 'may be written over 2.0.9 only', 'images that are denied'),
     ),
     'a function denied by its digest': (Attack.REVOKED, a_function_denied_by_its_digest, ('gzip-3', 'denied', 'CVE-2026-1')),
     'a way back denied by a digest of another algorithm': (

@@ -689,7 +689,7 @@ TABLE = (
     (
         Attack.OVERSIZED,
         a_restore_image_larger_than_the_bmc_takes,
-        ('firmware FPGA1_FW', f'restore image fpga-old has {MAX_IMAGE + 1} bytes, its BMC takes {MAX_IMAGE}'),
+        ('firmware FPGA1_FW', f'restore image fpga-old has {MAX_IMAGE + 1} bytes, its BMC accepts at most {MAX_IMAGE}'),
     ),
     (Attack.WRONG_CARD, with_its_ids_the_other_way_round, ('firmware FPGA1_FW', f'no image of version {NEW} that fits')),
     (Attack.WRONG_CARD, of_the_next_card_of_that_vendor, ('firmware FPGA1_FW', f'no image of version {NEW} that fits')),
@@ -709,7 +709,7 @@ TABLE = (
     (
         Attack.WRONG_CARD,
         a_stepping_image_of_another_card,
-        ('firmware FPGA1_FW', 'may be written over 2.0.9 only', 'no images of the catalogue lead there'),
+        ('firmware FPGA1_FW', 'may be written over 2.0.9 only', 'the catalogue has no chain of images that leads there'),
     ),
     (Attack.WRONG_CARD, a_stepping_image_by_name_only, ('firmware FPGA1_FW', 'image fpga-step fits by vendor and model only')),
     (

@@ -117,20 +117,20 @@ def the_same_bytes_as_a_function(shop: Workshop) -> None:
 
 
 TABLE: tuple[tuple[Attack, Callable[[Workshop], None], str], ...] = (
-    (Attack.SWAPPED, another_card, 'is another one than was planned'),
-    (Attack.SWAPPED, an_older_version, 'is another one than was planned'),
-    (Attack.SWAPPED, other_bytes_of_the_same_version, 'is another one than was planned'),
-    (Attack.SWAPPED, a_revocation, 'is another one than was planned'),
+    (Attack.SWAPPED, another_card, 'has changed since it was planned'),
+    (Attack.SWAPPED, an_older_version, 'has changed since it was planned'),
+    (Attack.SWAPPED, other_bytes_of_the_same_version, 'has changed since it was planned'),
+    (Attack.SWAPPED, a_revocation, 'has changed since it was planned'),
     (Attack.SWAPPED, the_same_bytes_as_another_version, f'is version 9.9.9 now, and {NEW} was planned'),
-    (Attack.SWAPPED, the_same_bytes_for_other_cards, 'is not for this device, as catalogue and BMC have it now'),
-    (Attack.SWAPPED, the_same_bytes_for_another_component, 'is not for this device, as catalogue and BMC have it now'),
-    (Attack.SWAPPED, the_same_bytes_of_a_lower_security_version, 'is another one than was planned'),
+    (Attack.SWAPPED, the_same_bytes_for_other_cards, 'does not fit this device, as catalogue and BMC are now'),
+    (Attack.SWAPPED, the_same_bytes_for_another_component, 'does not fit this device, as catalogue and BMC are now'),
+    (Attack.SWAPPED, the_same_bytes_of_a_lower_security_version, 'has changed since it was planned'),
     (Attack.SWAPPED, the_same_bytes_over_another_version_only, 'may be written over 1.5.0 only'),
     (Attack.SWAPPED, the_same_bytes_by_name_only, 'fits this device by vendor and model only'),
     (Attack.DOWNGRADE, the_same_bytes_below_a_floor_that_was_raised, 'has security version 2, the floor is 3'),
-    (Attack.SWAPPED, nothing_any_more, 'is not in the catalogue any more'),
-    (Attack.SWAPPED, the_way_back_in_its_place, 'is another one than was planned'),
-    (Attack.SWAPPED, the_same_bytes_as_a_function, 'is another one than was planned'),
+    (Attack.SWAPPED, nothing_any_more, 'is no longer in the catalogue'),
+    (Attack.SWAPPED, the_way_back_in_its_place, 'has changed since it was planned'),
+    (Attack.SWAPPED, the_same_bytes_as_a_function, 'has changed since it was planned'),
     (
         Attack.REVOKED,
         denied_since('denied_since_by_its_version', 'component = "FPGA1_*"\nversion = "v2.1.4"'),
@@ -213,7 +213,7 @@ def below_a_floor_that_was_raised(shop: Workshop) -> None:
 
 
 WAY_BACK: tuple[tuple[Attack, Callable[[Workshop], None], str], ...] = (
-    (Attack.SWAPPED, older_bytes, 'is another one than was planned'),
+    (Attack.SWAPPED, older_bytes, 'has changed since it was planned'),
     (Attack.REVOKED, a_twin_that_is_denied, 'it burns'),
     (Attack.REVOKED, denied_meanwhile_by_its_digest, 'it burns'),
     (Attack.REVOKED, denied_meanwhile_by_a_digest_of_another_algorithm, 'denies its bytes: it burns'),

@@ -54,8 +54,8 @@ GUARDS = (
     Guard(
         name='go on with an upload while the host that was held runs',
         file=f'{RUN}/firmware_update.py',
-        guard="        why = woke or (image.denied and f'the catalogue denies it: {image.denied}')\n",
-        gone="        why = image.denied and f'the catalogue denies it: {image.denied}'\n",
+        guard="        why = woke or (image.denied and f'the catalogue denies the image: {image.denied}')\n",
+        gone="        why = image.denied and f'the catalogue denies the image: {image.denied}'\n",
         tests='tests/unit/execution/test_turns.py',
     ),
     Guard(
@@ -187,7 +187,7 @@ GUARDS = (
     Guard(
         name='take a lock found closed for one that we engaged',
         file=EVIDENCE,
-        guard="    if not ours:\n        return replace(reading, reason='found closed, not engaged by us')",
+        guard="    if not ours:\n        return replace(reading, reason='found locked, but not engaged by us')",
         gone='    if not ours:\n        return replace(reading, state=LockState.LOCKED_VERIFIED)',
         tests='tests/unit/planning/test_lock_evidence.py',
     ),
@@ -327,8 +327,10 @@ GUARDS = (
     Guard(
         name='take a vanished task for success',
         file=FLASH,
-        guard="    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC has "
-        "forgotten the update, and the version is not there'),",
+        guard=(
+            "    (_R, UpdateObservation.VANISHED): _settle(_R, 'the BMC no longer shows the update, and the new "
+            "version is not shown'),"
+        ),
         gone='    (_R, UpdateObservation.VANISHED): _DONE,',
         tests='tests/unit/planning/test_update_states.py',
     ),
@@ -406,8 +408,10 @@ GUARDS = (
     Guard(
         name='send again what was sent and not answered',
         file=FLASH,
-        guard="    (_S, UpdateObservation.NOTHING): _settle(_S, 'it was sent, and "
-        "the BMC shows neither a task nor the version'),",
+        guard=(
+            "    (_S, UpdateObservation.NOTHING): _settle(_S, 'the image was sent, but the BMC shows neither a task "
+            "nor the new version'),"
+        ),
         gone='    (_S, UpdateObservation.NOTHING): Next(state=ItemState.PLANNED, effect=Effect.WAIT),',
         tests='tests/unit/planning/test_update_states.py',
     ),
@@ -778,7 +782,7 @@ GUARDS = (
     Guard(
         name='ProgrammableFromHost: take null for false',
         file=f'{LOCKS}/fpga_programmable_from_host.py',
-        guard="            return LockState.UNKNOWN, 'the BMC says null'",
+        guard="            return LockState.UNKNOWN, 'the BMC shows null'",
         gone='            return LockState.LOCKED_REPORTED, None',
         tests=LOCK_TESTS,
     ),

@@ -178,7 +178,7 @@ class History(RuleBasedStateMachine):
                 # No success without the version, nothing else staged, and the lock.
                 assert (v.NEW, None, True) == (card.version, card.staged, card.closed), world.log
                 continue
-            unseen = f'{card.id} is held' in told  # nobody could look at it in the end, so that its name is all that is told
+            unseen = f'{card.id} is held' in told  # the card could not be read in the end, so that its name is all that is told
             held = unseen or f'({card.id}) is held' in told
             if held:
                 # Whether its write has ended nobody could tell: nothing was sent to it after that, and it is no success.
@@ -205,7 +205,7 @@ class History(RuleBasedStateMachine):
             assert 'publish' == world.log[-1]
         else:
             assert job.reasons
-            assert 'publish' != world.log[-1] or 'since the final look' in told
+            assert 'publish' != world.log[-1] or 'since the final inspection' in told
         held = any(getattr(i.action, 'purpose', None) is ResetPurpose.HOLD and i.state.begun for i in job.items)
         on = world.systems[HOST].power is PowerState.ON and not self.powered_on_late
         if held and on and (job.quarantined or any(c.released and not c.closed for c in world.cards)):

@@ -318,7 +318,7 @@ def test_a_value_beside_which_the_bmc_says_that_something_went_wrong_proves_noth
     body[f'{name}@Message.ExtendedInfo'] = [{'MessageId': 'Base.1.0.InternalError', 'MessageSeverity': 'Critical'}]
     readings = [_read(bmc, m)[0] for m in mechanisms]
     assert {UNKNOWN} == {r.state for r in readings}
-    said = f'{where}: the BMC says beside it that something went wrong (Critical: Base.1.0.InternalError)'
+    said = f'{where}: the BMC reports an error next to it (Critical: Base.1.0.InternalError)'
     assert all(said in (r.reason or '') for r in readings)
 
 
@@ -331,7 +331,7 @@ def test_a_console_port_that_the_system_itself_shows_is_heard_too(bmc: Any) -> N
     beside = {'HostRshim@Message.ExtendedInfo': [{'MessageId': 'X.1', 'MessageSeverity': 'Warning'}]}
     bmc.tree[SYSTEM]['Oem']['Nvidia'] |= beside
     (found,) = _read(bmc, HostPrivilege())
-    expected = f'{SYSTEM}: the BMC says beside it that something went wrong (Warning: X.1)'
+    expected = f'{SYSTEM}: the BMC reports an error next to it (Warning: X.1)'
     assert (UNKNOWN, expected) == (found.state, found.reason)
 
 
@@ -603,7 +603,7 @@ def test_a_drive_says_before_it_is_locked_what_it_cannot_lock(bmc: Any) -> None:
     _computational_storage(bmc, 'Disabled', FirmwareCommit='Unlocked', Lockdown='LockdownUnsupported')
     (found,) = _read(bmc, ConfigurationLock())
     assert (OPEN, False) == (found.state, found.closable)
-    assert 'the drive says that it cannot lock Lockdown (LockdownUnsupported)' == found.reason
+    assert 'the drive shows that it cannot lock Lockdown (LockdownUnsupported)' == found.reason
 
 
 def test_a_lock_level_that_is_not_known_proves_nothing(bmc: Any) -> None:

@@ -462,7 +462,7 @@ def test_a_controller_that_does_not_tell_what_it_is_at_is_named(lan):
         site.amc.guards.append(lambda request: 0xC0 if request.command == 0x34 else None)
         _, (gap,) = _with_tasks(connection, look)
     assert ref('/ipmi/0-72/hpm') == gap.ref
-    assert 'which tasks run could not be read: Get Upgrade Status: it is busy' in gap.reason
+    assert 'the running tasks could not be read: Get Upgrade Status: it is busy' in gap.reason
 
 
 def test_nothing_is_written_by_uri(site):

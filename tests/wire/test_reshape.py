@@ -367,7 +367,7 @@ def test_a_card_that_is_held_as_something_else_takes_nothing(reshaper: Reshaper,
     second = max(card(root, 0), card(root, 1))
     tenants = [cloud.tenant(**{root: {'PGPU': 1}}) for _ in range(2)]
     before = cloud.everything(root, holder, *tenants)
-    told = f'takes nothing while 1 CUSTOM_BIG_GPU of {root}_ACC_.* is claimed \\(by {holder}\\)'
+    told = f'can take over nothing while 1 CUSTOM_BIG_GPU of {root}_ACC_.* is claimed \\(by {holder}\\)'
     with refused(f'2 PGPU of the root are claimed.*room for 1 PGPU.*{told}'):
         reshaper.apply(forth(root))
     assert before == cloud.everything(root, holder, *tenants)
@@ -565,7 +565,7 @@ def test_what_a_process_that_died_left_closed_is_opened(reshaper: Reshaper, clou
     tenants: list[str] = []
     claim_now(cloud, root, tenants)
     assert [] == tenants
-    with refused('no device that holds up'):
+    with refused('no device that passes verification'):
         reshaper.apply(forth(root, moves=(InventoryMove(flat='PGPU', nested='PGPU', trait='CUSTOM_NOBODY'),)))
     claim_now(cloud, root, tenants)
     assert 1 == len(tenants)

@@ -55,7 +55,7 @@ def kept_changing(url: str) -> str:
 PROVOKED: dict[str, Callable[[str], str]] = {
     '3 PGPU of the root are claimed': too_many,
     'no device can take over PGPU': held_otherwise,
-    'no device that holds up offers FPGA': slots,
+    'no device that passes verification offers FPGA': slots,
     'status 403': no_role,
     'status 409': kept_changing,
 }

@@ -75,9 +75,9 @@ MANY = (
 End = tuple[Ending, str]
 """How a job ends, and words of its error."""
 
-_WAITS: End = (Ending.UNTOUCHED, 'a restart of the host, which the catalogue does not ask for')
-_LOCKED_OUT: End = (Ending.UNTOUCHED, "which blocks the BMC's own writes, too")
-_HIDDEN: End = (Ending.UNTOUCHED, 'the card is not there any more')
+_WAITS: End = (Ending.UNTOUCHED, 'a restart of the host, which the catalogue does not plan')
+_LOCKED_OUT: End = (Ending.UNTOUCHED, "which also blocks the BMC's own writes")
+_HIDDEN: End = (Ending.UNTOUCHED, 'the BMC no longer shows the card')
 _POWERED_ON: End = (Ending.HELD, 'somebody else may have written')
 
 _FOR_RESTART = ('update-waits-for-restart', 'update-scheduled-for-restart', 'update-waits-unsaid')

@@ -42,7 +42,9 @@ class KcsPolicy(BmcWideMechanism):
         protects=frozenset({Scope.BMC}),
         needs=ResetKind.SYSTEM_RESET,
         read_back=f'Bios.Attributes, {" or ".join(ATTRIBUTES)}, of the System, and its pending value',
-        cannot_prove='that the BIOS has told the BMC: the Bios shows what the last start of the host has reported',
+        cannot_prove=(
+            'that the BIOS has reported the value to the BMC: the Bios shows what the last start of the host has reported'
+        ),
         source='NVIDIA/libredfish nvidia_viking.rs; DSP8010 2025.4, Settings v1_4_0',
     )
 
@@ -102,14 +104,14 @@ def _place(reader: Reader, system: Ref, bios: Document, attribute: str, value: o
     elif value == CLOSED and pending in (MISSING, CLOSED):
         state, in_force = LockState.LOCKED_REPORTED, True
     elif value == CLOSED:
-        state, reason = LockState.PARTIAL, f'closed now, and {pending} is set and in force with the next start of the host'
+        state, reason = LockState.PARTIAL, f'locked now, but {pending} is set and takes effect with the next start of the host'
     elif pending == CLOSED:
-        state, reason = LockState.PENDING_RESET, f'{CLOSED} is set and in force with the next start of the host'
+        state, reason = LockState.PENDING_RESET, f'{CLOSED} is set and takes effect with the next start of the host'
         with_start = system
     elif value == OPEN and pending in (MISSING, OPEN):
         state = LockState.UNLOCKED
     else:
-        reason = f'none of the values that are known: {CLOSED}, {OPEN}'
+        reason = f'none of the known values: {CLOSED}, {OPEN}'
     return SettingPlace(
         ref=bios.ref,
         field=_field(attribute),

@@ -37,7 +37,10 @@ class SystemLockdown(BooleanPropertyMechanism):
         wraps=True,
         licence='iDRAC Enterprise or Datacenter',
         read_back=f'DellAttributes, Attributes.{ATTRIBUTE}',
-        cannot_prove='anything of GPUs, which the host reaches past the iDRAC; of network cards, since 4.40, no more',
+        cannot_prove=(
+            'anything about GPUs, which the host reaches without the iDRAC; about network cards, more than that some '
+            'are blocked since 4.40'
+        ),
         source='NVIDIA/libredfish dell.rs; recording dell/r750-h100-bluefield2; iDRAC9 user guide, System Lockdown mode',
     )
     leads = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)

@@ -8,7 +8,7 @@ What it can do: read, engage, release, by PATCH of the Manager.
 Which write paths it blocks: ``host-bmc-redfish``, together with the other locks of that path: without it whoever is root on the
 host speaks Redfish to the iLO over CHIF (the channel of HPE's tools) without any account, also where the virtual NIC is off.
 How an update behaves: ours comes over the iLO's network and is not blocked.
-What it cannot prove: that nobody on the host has an account of the iLO.
+What it cannot prove: that no user of the host has an account of the iLO.
 What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
 
 Source: HPE, iLO 6 Redfish reference, HpeiLO, RequireHostAuthentication.
@@ -29,7 +29,7 @@ class HostAuthentication(BooleanPropertyMechanism):
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),
         read_back='Manager, Oem.Hpe.RequireHostAuthentication: of the channel of the host (CHIF)',
-        cannot_prove='that nobody on the host has an account of the iLO',
+        cannot_prove='that no user of the host has an account of the iLO',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
     )
     leads = (Lead(),)

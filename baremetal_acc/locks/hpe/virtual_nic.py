@@ -34,8 +34,8 @@ class VirtualNic(BooleanPropertyMechanism):
         blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
         protects=frozenset({Scope.BMC}),
         needs=ResetKind.BMC_RESET,
-        read_back='Manager, Oem.Hpe.VirtualNICEnabled, with ConfigurationSettings beside it',
-        cannot_prove='what is in force before the iLO was reset',
+        read_back='Manager, Oem.Hpe.VirtualNICEnabled, with ConfigurationSettings next to it',
+        cannot_prove='what is in effect before the iLO was reset',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
     )
     leads = (Lead(),)
@@ -50,7 +50,7 @@ class VirtualNic(BooleanPropertyMechanism):
         if state is LockState.LOCKED_REPORTED and settings == PENDING:
             state, reason = (
                 LockState.PENDING_RESET,
-                'set, and the iLO says that something set is in force after its next reset only',
+                'set, but the iLO reports that a setting takes effect only after its next reset',
             )
         in_force = state is LockState.LOCKED_REPORTED and settings == IN_FORCE
         return SettingPlace(

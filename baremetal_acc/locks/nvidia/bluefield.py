@@ -73,9 +73,12 @@ class Card:
         is_open = {'level': self.level_is_open, 'privileges': self.privileges_are_open, 'preset': self.preset_is_open}
         for place, says in is_open.items():
             if place != mechanism and says:
-                return f'the {place} of this card says that its host is not restricted, and nothing tells which of them holds'
+                return (
+                    f'the {place} of this card shows that its host is not restricted, and it is unknown which of them '
+                    'is in effect'
+                )
             if place != mechanism and place in self.unreadable:
-                return f'what else this card says of its host could not be read: {self.unreadable[place]}'
+                return f'the other restrictions of its host by this card could not be read: {self.unreadable[place]}'
         return None
 
     @property
@@ -96,13 +99,13 @@ class Card:
     def with_rshim(self, closed: bool) -> tuple[LockState, str | None]:
         """Return the state that a closed interface, or an open one, has together with the console port."""
         if self.rshim is not MISSING and self.rshim not in (DISABLED, ENABLED):
-            return LockState.UNKNOWN, f'a value that is not known: {literal({RSHIM: self.rshim})}'
+            return LockState.UNKNOWN, f'unknown value: {literal({RSHIM: self.rshim})}'
         if closed and self.rshim == DISABLED:
             return LockState.LOCKED_REPORTED, None
         if closed:
             return LockState.PARTIAL, f'{RSHIM} is open or not shown'
         if self.rshim == DISABLED:
-            return LockState.PARTIAL, f'{RSHIM} alone is closed'
+            return LockState.PARTIAL, f'only {RSHIM} is closed'
         return LockState.UNLOCKED, None
 
 

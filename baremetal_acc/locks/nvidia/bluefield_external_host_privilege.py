@@ -58,7 +58,7 @@ class ExternalHostPrivilege:
         protects=frozenset({Scope.DEVICE}),
         needs=ResetKind.POWER_CYCLE,
         read_back='every privilege of ExternalHostPrivileges, and HostRshim of the extension of the System',
-        cannot_prove='that any of it is in force: it shows what is set, so a power cycle has to be seen after it was set',
+        cannot_prove='that any of it is in effect: it shows what is set, so a power cycle has to be seen after it was set',
         source='NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3',
     )
     leads = LEADS
@@ -108,7 +108,7 @@ def _state(card: Card) -> tuple[LockState, str | None]:
     if missing:
         return LockState.UNKNOWN, f'it does not show {", ".join(missing)}'
     if any(value not in (DISABLED, ENABLED, DEFAULT) for value in privileges.values()):
-        return LockState.UNKNOWN, f'a value that is not known: {literal(privileges)}'
+        return LockState.UNKNOWN, f'unknown value: {literal(privileges)}'
     left = sorted(name for name, value in privileges.items() if value != DISABLED and name not in HARMLESS)
     if not left:
         state, reason = card.with_rshim(closed=True)
@@ -117,7 +117,7 @@ def _state(card: Card) -> tuple[LockState, str | None]:
     if all(privileges[name] == DISABLED for name in WRITES):
         return LockState.PARTIAL, f'{", ".join(left)} not Disabled'
     if not any(privileges[name] == ENABLED for name in WRITES) and not card.level_is_open:
-        return LockState.UNKNOWN, f'{", ".join(n for n in WRITES if n in left)} Default: nothing says what that comes to'
+        return LockState.UNKNOWN, f'{", ".join(n for n in WRITES if n in left)} Default: what that means is unknown'
     return card.with_rshim(closed=False)
 
 

@@ -57,7 +57,7 @@ class HostPrivilege:
         protects=frozenset({Scope.DEVICE}),
         needs=ResetKind.POWER_CYCLE,
         read_back='Bios.Attributes.HostPrivilegeLevel, its pending value, and HostRshim of the extension of the System',
-        cannot_prove='that HostRshim is in force: it shows what is set, so a power cycle has to be seen after it was set',
+        cannot_prove='that HostRshim is in effect: it shows what is set, so a power cycle has to be seen after it was set',
         source='NVIDIA/libredfish nvidia_dpu.rs; recording nvidia/bluefield3',
     )
     leads = LEADS
@@ -117,11 +117,11 @@ def _state(card: Card) -> tuple[LockState, str | None]:
     rshim = words.get(card.rshim) if isinstance(card.rshim, str) else None
     pending = card.pending if card.pending is not MISSING and card.pending != card.level else None
     if (card.level is not MISSING and level is None) or (card.rshim is not MISSING and rshim is None):
-        return LockState.UNKNOWN, f'a value that is not known: {literal(_value(card))}'
+        return LockState.UNKNOWN, f'unknown value: {literal(_value(card))}'
     if pending is not None and level is False and pending == RESTRICTED and rshim:
-        return LockState.PENDING_RESET, 'Restricted is set and not in force before the next reset of the card'
+        return LockState.PENDING_RESET, 'Restricted is set, but takes effect only after the next reset of the card'
     if pending is not None and level and rshim:
-        return LockState.PENDING_RESET, f'closed now, but {pending} is set and in force after the next reset of the card'
+        return LockState.PENDING_RESET, f'locked now, but {pending} is set and takes effect after the next reset of the card'
     if level and rshim:
         contradicted = card.contradicts('level')
         return (LockState.LOCKED_REPORTED, None) if contradicted is None else (LockState.UNKNOWN, contradicted)

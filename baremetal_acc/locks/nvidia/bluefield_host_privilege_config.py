@@ -61,7 +61,7 @@ class HostPrivilegeConfig:
         protects=frozenset({Scope.DEVICE}),
         needs=ResetKind.POWER_CYCLE,
         read_back='PrivilegeMode and PrivilegeSettings of HostPrivilegeConfig, its Settings, and HostRshim of the System',
-        cannot_prove='that HostRshim is in force; that a card that shows no HostRshim has no console port to its host',
+        cannot_prove='that HostRshim is in effect; that a card that shows no HostRshim has no console port to its host',
         source='CSDL NvidiaHostPrivilegeConfig v1_0_0; NVIDIA BlueField BMC Software 26.01, NIC Subsystem Management',
     )
     leads = LEADS
@@ -111,7 +111,7 @@ def _state(card: Card, body: JsonObject, settings: JsonObject | None) -> tuple[L
         return LockState.UNKNOWN, unreadable
     mode, pending = value_at(body, MODE), value_at(settings, MODE)
     if mode not in MODES or (pending is not MISSING and pending not in MODES):
-        return LockState.UNKNOWN, f'a value that is not known: {literal(_value(card, body, settings))}'
+        return LockState.UNKNOWN, f'unknown value: {literal(_value(card, body, settings))}'
     if pending is not MISSING and pending != mode and RESTRICTED in (mode, pending):
         if card.rshim != DISABLED:
             return LockState.PARTIAL, f'{RSHIM} is open or not shown'

@@ -60,9 +60,7 @@ MOST = 16
 A root of trust has itself and a few parts, each with two images.
 """
 
-UNSURE = (
-    'false is also what this BMC says when it could not ask the root of trust, and the answer shows no sign that it could: '
-)
+UNSURE = 'this BMC also reports false when it could not read the root of trust, and nothing in the answer shows that it could: '
 
 
 class InbandUpdatePolicy:
@@ -132,7 +130,7 @@ def _together(found: list[LockReading]) -> Iterator[LockReading]:
     for r in found:
         others = [o for o in found if (o.scope, o.part) == (r.scope, r.part) and o.state is not LockState.LOCKED_REPORTED]
         if r.state is LockState.LOCKED_REPORTED and others:
-            reason = f'{others[0].ref.uri} protects it too, and is {others[0].state}'
+            reason = f'{others[0].ref.uri} also protects it, and is {others[0].state}'
             yield replace(r, state=LockState.PARTIAL, reason=reason)
         else:
             yield r

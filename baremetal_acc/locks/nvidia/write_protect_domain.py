@@ -45,11 +45,13 @@ class WriteProtectDomain:
 
     name = 'nvidia_write_protect_domain'
     about = MechanismInfo(
-        hardware='HGX and MGX boards whose BMC shows write-protect domains; no real tree was seen with one',
+        hardware='HGX and MGX boards whose BMC shows write-protect domains; none was seen on real hardware',
         blocks=frozenset(WritePath),
         protects=frozenset({Scope.COMPONENT}),
         read_back='WriteProtected of the domain, and SoftwareInventory.WriteProtected of each item that follows it',
-        cannot_prove='anything of images that show no WriteProtected, as that of the root of trust; that the signal is wired',
+        cannot_prove=(
+            'anything about images that show no WriteProtected, as that of the root of trust; that the signal is wired'
+        ),
         source='CSDL NvidiaWriteProtectDomain v1_0_0; NVIDIA/bmcweb nvidia_write_protect_domains.hpp',
     )
 
@@ -184,7 +186,7 @@ def _state(domain: _Domain, item: tuple[Document | None, str | None]) -> tuple[L
     if why is not None:
         return LockState.UNKNOWN, f'{document.ref.uri}: {why}'
     if value_at(document.body, PROPERTY) is not True:
-        return LockState.UNKNOWN, f'the domain is protected, and {document.ref.uri} does not say so of itself'
+        return LockState.UNKNOWN, f'the domain is protected, but {document.ref.uri} does not show that for itself'
     return LockState.LOCKED_REPORTED, None
 
 

@@ -24,7 +24,7 @@ class KcsPrivilege(BooleanPropertyMechanism):
 
     name = 'supermicro_kcs'
     about = MechanismInfo(
-        hardware='Supermicro X11 and later, but Grace boards',
+        hardware='Supermicro X11 and later, except Grace boards',
         blocks=frozenset({WritePath.HOST_BMC_IPMI}),
         protects=frozenset({Scope.BMC}),
         read_back='Managers, Oem.Supermicro.KCSInterface, Privilege: Callback is closed',

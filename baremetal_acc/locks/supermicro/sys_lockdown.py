@@ -33,7 +33,7 @@ class SysLockdown(BooleanPropertyMechanism):
         wraps=True,
         licence='a node key (SFT-DCMS-SINGLE), not confirmed',
         read_back='Managers, Oem.Supermicro.SysLockdown, SysLockdownEnabled',
-        cannot_prove='anything of GPUs: what it blocks for them is not known',
+        cannot_prove='anything about GPUs: what it blocks for them is unknown',
         source='NVIDIA/libredfish supermicro.rs; recording supermicro/hgx-h100-8gpu',
     )
     leads = (Lead(path=('Oem', 'Supermicro', 'SysLockdown')),)

@@ -27,6 +27,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning import interference
+from baremetal_acc.planning.activation import GIVE_BACK
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import Part, plan
 from baremetal_acc.render import findings
@@ -144,7 +145,7 @@ def _begin(task: Any, state: NodeState, job: Job) -> None:
         actions.insert(0, off)
         if host.power is PowerState.ON or _owes_power(job):
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
-            actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
+            actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=(GIVE_BACK,)))
     if suspect:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     if marked.quarantined:

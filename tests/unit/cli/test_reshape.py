@@ -48,4 +48,4 @@ def test_why_it_is_refused_is_told_where_nobody_could_open_the_classes_again_eit
     assert error is reshape.with_reasons(error)
     error.__cause__ = ReshapeRefused(Reshape(root_uuid='1', refusals=(NodeClass(flat='CUSTOM_GOLD'),)))
     told = reshape.with_reasons(error)
-    assert ('go on', True) == (told.hint, 'not open (CUSTOM_GOLD is what the node itself is claimed as' in told.message)
+    assert ('go on', True) == (told.hint, 'not open (CUSTOM_GOLD is the resource class of the node itself' in told.message)

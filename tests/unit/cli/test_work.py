@@ -120,10 +120,22 @@ SPOILT_FIRMWARE = Quarantine(device=v.FPGA, since=NOW, why='w', firmware=True, r
 @pytest.mark.parametrize(
     ('mark', 'slots', 'expected'),
     [
-        (SPOILT_SLOT, (0,), 'it is written anew, whatever it shows'),
-        (SPOILT_SLOT, (1,), 'this does not end it, but apply or program --execute that writes anew what was spoilt'),
-        (SPOILT_SLOT, (), 'this does not end it, but apply or program --execute that writes anew what was spoilt'),
-        (SPOILT_FIRMWARE, (0,), 'this does not end it, but apply --execute that writes anew what was spoilt'),
+        (SPOILT_SLOT, (0,), 'the card is written again, whatever it shows'),
+        (
+            SPOILT_SLOT,
+            (1,),
+            'this does not end the quarantine, but apply or program --execute that writes the damaged parts again does',
+        ),
+        (
+            SPOILT_SLOT,
+            (),
+            'this does not end the quarantine, but apply or program --execute that writes the damaged parts again does',
+        ),
+        (
+            SPOILT_FIRMWARE,
+            (0,),
+            'this does not end the quarantine, but apply --execute that writes the damaged parts again does',
+        ),
     ],
 )
 def test_a_plan_says_of_a_quarantined_device_whether_it_ends_that(mark, slots, expected):
@@ -189,7 +201,7 @@ def held(purpose: ResetPurpose, **others: ItemState) -> Job:
 
     items = tuple(replace(i, state=state(i.action)) for i in job.items)
     assert {purpose} == {i.action.purpose for i in items if isinstance(i.action, Reset) and i.state is ItemState.FAILED}
-    return replace(job, items=items, reasons=('it was told to power off',))
+    return replace(job, items=items, reasons=('it was requested to power off',))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +219,7 @@ def test_a_host_that_did_not_power_off_before_any_card_was_touched_is_a_refusal(
     """Nothing has to be looked at; that it was told to power off is said all the same."""
     code, _, error = judge_job(held(purpose, **others), Failed(reasons=('x',), wrote=False), ())
     assert expected is code
-    assert 'it was told to power off' in str(error)
+    assert 'it was requested to power off' in str(error)
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_a_host_that_somebody_powers_on_and_that_refuses_to_go_off_again_is_told
     bench = working(Machine(closed=True, protects_all=True), Stubborn)
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Failed)
-    assert any('the host may run, and could not be powered off: BMC host: no' in r for r in outcome.reasons)
+    assert any('the host may run, since it could not be powered off: BMC host: no' in r for r in outcome.reasons)
 
 
 def test_a_crash_while_the_host_is_given_back_does_not_leave_it_on_at_an_open_lock():
@@ -284,7 +284,7 @@ def test_nothing_is_opened_or_written_while_nobody_knows_whether_the_held_host_r
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Failed)
     assert not [e for e in bench.machine.log if e.startswith(('release', 'push'))]
-    assert any('the host was powered off, and is Unknown now' in r for r in outcome.reasons), outcome.reasons
+    assert any('the host was powered off, but is Unknown now' in r for r in outcome.reasons), outcome.reasons
     assert () == outcome.interferences, 'nobody has seen it run'
 
 
@@ -334,7 +334,7 @@ def test_a_lock_that_we_opened_and_cannot_close_fails_the_job_also_if_no_rule_as
     bench = Bench(machine=machine, baseline=v.baseline(block=frozenset()))
     _, outcome = bench.run(bench.job())
     assert isinstance(outcome, Failed)
-    assert any('it is not closed again: unlocked' in r for r in outcome.reasons)
+    assert any('the lock is not engaged again: unlocked' in r for r in outcome.reasons)
 
 
 # ------------------------------------------------------------------------------------------------------------ what is sent
@@ -385,7 +385,7 @@ def test_no_system_is_reset_while_the_bmc_still_writes():
     assert isinstance(outcome, Failed)
     assert bench.machine.closed
     assert not any(entry.startswith('reset') for entry in bench.machine.log)
-    assert any('it is not reset under a write that may go on' in r for r in outcome.reasons)
+    assert any('it is not reset while a write may still run' in r for r in outcome.reasons)
 
 
 def test_no_host_is_powered_off_under_the_update_of_somebody_else():

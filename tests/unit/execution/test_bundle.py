@@ -113,7 +113,7 @@ def test_a_part_that_must_not_be_written_stops_all_of_them():
     assert [ItemState.FAILED] * 3 == states(job)
     assert all(job.items[n].untouched for n in writes(job))
     first = job.items[writes(job)[0]].message
-    assert 'part of the same bundle: version 1.0 was planned with, 1.5 is there now' == first
+    assert 'part of the same bundle: the plan was made with version 1.0, but the card now shows 1.5' == first
 
 
 def test_a_card_that_is_gone_does_not_stop_the_others():

@@ -354,7 +354,7 @@ def test_a_task_that_does_not_go_on_after_the_restart_is_given_up_and_its_card_h
     _, _, outcome = ended(machine, ResetKind.POWER_CYCLE)
     assert isinstance(outcome, Failed)
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
-    assert any('was to go on with the restart of the host, and has not moved' in r for r in outcome.reasons)
+    assert any('should have continued with the restart of the host, but made no progress' in r for r in outcome.reasons)
     assert any('is held' in r for r in outcome.reasons)
 
 
@@ -396,7 +396,7 @@ def test_a_task_that_waits_for_a_restart_that_nobody_has_planned_is_given_up():
     bench, _, outcome = ended(machine)
     assert isinstance(outcome, Failed)
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
-    assert any('a restart of the host, which the catalogue does not ask for' in r for r in outcome.reasons)
+    assert any('a restart of the host, which the catalogue does not plan' in r for r in outcome.reasons)
     assert any('is held' in r for r in outcome.reasons), 'its task goes on'
     assert timedelta(minutes=10) < bench.now - v.NOW < timedelta(minutes=20)
 
@@ -414,7 +414,7 @@ def test_a_task_that_only_waited_until_it_was_cancelled_has_written_nothing(work
         machine.power,
     )
     assert (False, ()) == (outcome.wrote, outcome.quarantined)
-    assert any('of its image say so (the BMC has cancelled it, and nothing was written)' in r for r in outcome.reasons)
+    assert any('set apply.reset of its image (the BMC has cancelled it, and nothing was written)' in r for r in outcome.reasons)
 
 
 @pytest.mark.parametrize('becomes', [v.NEW, None, 'spoilt'])

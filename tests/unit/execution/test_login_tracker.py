@@ -51,8 +51,9 @@ def test_a_password_that_was_changed_while_a_job_writes_is_tried_five_times_in_t
     assert [0, 10, 130, 430, 730] == pytest.approx([(at - asked[0]).total_seconds() for at in asked], abs=30)
     assert timedelta(minutes=13) > bench.now - asked[0]
     assert outcome.reasons[0] == (
-        'BMC host (https://192.0.2.1): it refused us 5 times, and is not asked any more: the password is wrong (check username '
-        'and password; give it credentials that hold, see that the account is not locked out, and begin anew)'
+        'BMC host (https://192.0.2.1): it refused us 5 times, and gets no more requests: the password is wrong '
+        '(check username '
+        'and password; set valid credentials, check that the account is not locked out, and start again)'
     )
     # Nobody knows what became of what was sent: the card is held, and the next job reads it.
     assert () == outcome.quarantined
@@ -60,8 +61,8 @@ def test_a_password_that_was_changed_while_a_job_writes_is_tried_five_times_in_t
     assert 'publish' not in bench.machine.log
     assert 'withdraw everything' == bench.machine.log[-1]
     assert PowerState.OFF is bench.machine.power
-    assert any('was powered off, and not on again by us' in r for r in outcome.reasons)
-    assert 'engage' == when or any('nobody could see whether it is closed again' in r for r in outcome.reasons)
+    assert any('was powered off, and not powered on again by us' in r for r in outcome.reasons)
+    assert 'engage' == when or any('it could not be read whether the lock is engaged again' in r for r in outcome.reasons)
 
 
 def test_a_job_that_has_opened_nothing_asks_three_times_in_two_minutes():

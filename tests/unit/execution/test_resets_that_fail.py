@@ -83,7 +83,7 @@ def test_there_is_no_third_time():
     bench, outcome = ended(type('Always', (Falters,), {'errors': 99}))
     assert isinstance(outcome, Failed)
     assert (2, 0) == (bench.machine.log.count('reset power-cycle'), bench.machine.resets)
-    assert any('did not come within' in r and 'HTTP 500' in r for r in outcome.reasons), outcome.reasons
+    assert any('the reset was not seen within' in r and 'HTTP 500' in r for r in outcome.reasons), outcome.reasons
 
 
 def test_what_is_on_its_way_is_not_asked_for_once_more():
@@ -148,4 +148,4 @@ def test_no_host_is_reset_under_a_write_that_may_go_on():
     _, outcome = bench.run(job)
     assert isinstance(outcome, Failed)
     assert 0 == bench.machine.resets
-    assert any('it is not reset under a write that may go on' in r for r in outcome.reasons), outcome.reasons
+    assert any('it is not reset while a write may still run' in r for r in outcome.reasons), outcome.reasons

@@ -153,8 +153,8 @@ def test_whoever_waits_for_a_person_says_for_what_and_until_when():
     until = v.NOW + PATIENCE.person
     assert until + timedelta(hours=1) == job.deadline
     said = doing(job)
-    assert f'wait for somebody to pull the power cord of {v.SYSTEM}' in said
-    assert f'up to {until:%Y-%m-%d %H:%M:%S}Z' in said
+    assert f'wait for a person to unplug and replug the power cord of {v.SYSTEM}' in said
+    assert f'until {until:%Y-%m-%d %H:%M:%S}Z' in said
 
 
 def test_a_host_that_came_on_by_itself_is_not_started_once_more():

@@ -16,7 +16,8 @@ RENAMED = BmcAddress(name=BmcName('dpu'), address='https://192.0.2.1')
 
 
 @pytest.mark.parametrize(
-    ('bmcs', 'told'), [((ELSEWHERE,), 'it is https://192.0.2.2:443 now'), ((RENAMED,), 'there is none of that name now')]
+    ('bmcs', 'told'),
+    [((ELSEWHERE,), 'its address is now https://192.0.2.2:443'), ((RENAMED,), 'the target no longer has a BMC of that name')],
 )
 def test_nothing_is_asked_of_another_machine(bmcs, told):
     """The list of BMCs was changed in the middle of the job."""

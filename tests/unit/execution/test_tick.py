@@ -143,7 +143,7 @@ def test_an_upload_that_never_arrived_fails_and_is_not_sent_again():
     bench, _, outcome = finish(cut_upload=True, arrives=False)
     assert isinstance(outcome, Failed)
     assert 1 == sum(entry.startswith('push') for entry in bench.machine.log)
-    assert any('neither a task nor the version' in r for r in outcome.reasons)
+    assert any('neither a task nor the new version' in r for r in outcome.reasons)
 
 
 def test_a_busy_bmc_is_asked_again():
@@ -156,7 +156,7 @@ def test_a_bmc_that_is_busy_for_ever_is_waited_for_no_longer():
     """Ten minutes here, long before the deadline; nothing has reached the card, so nothing is wrong with it."""
     bench, job, outcome = finish(busy=10_000)
     assert isinstance(outcome, Failed)
-    assert any('it says nothing but that it is busy, and did so for 0:10:00' in r for r in outcome.reasons)
+    assert any('the BMC has only answered that it is busy for 0:10:00' in r for r in outcome.reasons)
     assert (False, ()) == (outcome.wrote, outcome.quarantined)
     assert bench.now < job.deadline
 
@@ -221,7 +221,7 @@ def test_a_card_that_changed_since_the_plan_is_not_written():
     _, outcome = bench.run(job)
     assert isinstance(outcome, Failed)
     assert not any(entry.startswith('push') for entry in bench.machine.log)
-    assert any('1.0 was planned with, 1.5 is there now' in r for r in outcome.reasons)
+    assert any('the plan was made with version 1.0, but the card now shows 1.5' in r for r in outcome.reasons)
 
 
 def test_a_card_that_vanished_since_the_plan_is_not_written():

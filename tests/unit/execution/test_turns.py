@@ -183,7 +183,7 @@ def test_a_host_that_wakes_after_the_turn_has_read_its_power_gets_no_further_pie
     monkeypatch.setattr(interference, 'running', wakes_then)
     job, _ = machine.turn(job)
     assert ([1], [1]) == (arrived, [card.arrived for card in machine.cards])
-    assert 'the host was powered off, and is on now' in ' '.join(job.reasons).lower()
+    assert 'the host was powered off, but is on now' in ' '.join(job.reasons).lower()
 
 
 def test_a_host_that_nobody_can_ask_about_is_no_host_that_is_off():
@@ -199,7 +199,7 @@ def test_a_host_that_nobody_can_ask_about_is_no_host_that_is_off():
 def test_an_image_that_was_changed_or_denied_in_between_goes_no_further():
     """What arrives must be what was checked, and what the catalogue still lets be written."""
     for change, told in (
-        ({'denied': 'it bricks cards'}, 'the catalogue denies it: it bricks cards'),
+        ({'denied': 'it bricks cards'}, 'the catalogue denies the image: it bricks cards'),
         ({'security_version': 6}, 'gpu-new'),
     ):
         machine = world()

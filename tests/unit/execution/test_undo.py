@@ -91,7 +91,7 @@ def test_a_lock_that_leaves_something_else_open_than_when_it_was_engaged_is_not_
     lock.leaves_then = 'a1b2'
     _, outcome = made.run(made.job(parts=LOCK))
     assert isinstance(outcome, Failed)
-    assert 'what its BMC does not let be closed is not what it was' in str(outcome)
+    assert 'the parts that its BMC cannot lock differ from those when it was engaged' in str(outcome)
 
 
 def test_an_engagement_that_failed_is_remembered():
@@ -137,9 +137,9 @@ def test_where_nobody_remembers_the_plan_refuses_before_the_host_is_touched(hold
     made, _ = bench()
     made.run(made.job(parts=LOCK))
     made.machine.log.clear()
-    with pytest.raises(Refused, match='no record of what we have closed') as refused:
+    with pytest.raises(Refused, match='no record of what we engaged') as refused:
         made.job(parts=UNLOCK, hold=hold, demands_met=False)
-    assert 'give the record' in refused.value.hint
+    assert 'the record is kept where the lock was engaged' in refused.value.hint
     assert [] == made.machine.log
 
 

@@ -24,7 +24,7 @@ CARD = device(f'{ADAPTERS}/A', f'{ADAPTERS}/B', SYSTEM)
 
 FW, FLASH = 'HostPrivFwUpdate', 'HostPrivFlashAccess'
 RSHIM_OPEN = 'HostRshim is open or not shown'
-HOLDS = 'of this card says that its host is not restricted, and nothing tells which of them holds'
+HOLDS = 'of this card shows that its host is not restricted, and it is unknown which of them is in effect'
 
 
 def _shown(name: str, value: object) -> dict[str, Any]:
@@ -74,14 +74,14 @@ def _said(mechanism: Any, tree: Tree) -> list[tuple[str, LockState, str | None]]
             'Restricted',
             'Disabled',
             PENDING,
-            'Restricted is set and not in force before the next reset of the card',
+            'Restricted is set, but takes effect only after the next reset of the card',
         ),
         (
             'Restricted',
             'Privileged',
             'Disabled',
             PENDING,
-            'closed now, but Privileged is set and in force after the next reset of the card',
+            'locked now, but Privileged is set and takes effect after the next reset of the card',
         ),
         ('Restricted', ..., 'Enabled', PARTIAL, RSHIM_OPEN),
         ('Restricted', 'Privileged', 'Enabled', PARTIAL, RSHIM_OPEN),
@@ -110,7 +110,7 @@ def test_what_a_level_and_the_console_port_amount_to(
 def test_words_that_are_not_known_are_shown(level: object, rshim: object) -> None:
     """Whatever kind of value they are."""
     value = json.dumps({'HostPrivilegeLevel': level, 'HostRshim': rshim})
-    assert [(value, UNKNOWN, f'a value that is not known: {value}')] == _said(HostPrivilege(), _card(level, ..., rshim))
+    assert [(value, UNKNOWN, f'unknown value: {value}')] == _said(HostPrivilege(), _card(level, ..., rshim))
 
 
 def test_a_console_port_that_cannot_be_read_is_a_reading_even_of_a_card_without_a_level() -> None:
@@ -136,27 +136,27 @@ OFF = {FW: 'Disabled', FLASH: 'Disabled'}
             PARTIAL,
             'HostPrivNvGlobal, HostPrivPccUpdate not Disabled',
         ),
-        ({FW: 'Enabled', FLASH: 'Disabled'}, 'Disabled', ..., PARTIAL, 'HostRshim alone is closed'),
+        ({FW: 'Enabled', FLASH: 'Disabled'}, 'Disabled', ..., PARTIAL, 'only HostRshim is closed'),
         ({FW: 'Disabled', FLASH: 'Enabled'}, 'Enabled', ..., OPEN, None),
         (
             OFF | {FLASH: 'Default'},
             'Disabled',
             'Restricted',
             UNKNOWN,
-            f'{FLASH} Default: nothing says what that comes to',
+            f'{FLASH} Default: what that means is unknown',
         ),
         (
             {FW: 'Default', FLASH: 'Default'},
             'Disabled',
             ...,
             UNKNOWN,
-            f'{FW}, {FLASH} Default: nothing says what that comes to',
+            f'{FW}, {FLASH} Default: what that means is unknown',
         ),
         ({FW: 'Default', FLASH: 'Default'}, 'Enabled', 'Privileged', OPEN, None),
         (None, 'Disabled', ..., UNKNOWN, 'it shows no ExternalHostPrivilege'),
         ({}, 'Disabled', ..., UNKNOWN, f'it does not show {FW}, {FLASH}'),
         ({FW: 'Disabled'}, 'Disabled', ..., UNKNOWN, f'it does not show {FLASH}'),
-        (OFF | {FW: 7}, 'Disabled', ..., UNKNOWN, f'a value that is not known: {{"{FLASH}": "Disabled", "{FW}": 7}}'),
+        (OFF | {FW: 7}, 'Disabled', ..., UNKNOWN, f'unknown value: {{"{FLASH}": "Disabled", "{FW}": 7}}'),
     ],
 )
 def test_what_privileges_and_the_console_port_amount_to(
@@ -175,7 +175,7 @@ def test_what_privileges_and_the_console_port_amount_to(
         ('Privileged', 'Restricted', {}, 'Disabled', PENDING, 'Privileged now, Restricted after the next reset of the card'),
         ('Restricted', 'Custom', {}, 'Enabled', PARTIAL, RSHIM_OPEN),
         ('Privileged', 'Custom', {}, 'Enabled', OPEN, None),
-        ('Privileged', ..., {}, 'Disabled', PARTIAL, 'HostRshim alone is closed'),
+        ('Privileged', ..., {}, 'Disabled', PARTIAL, 'only HostRshim is closed'),
         ('Custom', ..., {}, 'Enabled', PARTIAL, 'Custom: put together by hand'),
         ('Custom', ..., {'now': {'FlashAccess': 'Enabled'}}, 'Enabled', OPEN, None),
         (
@@ -211,7 +211,7 @@ def test_each_adapter_has_a_preset_of_its_own() -> None:
     tree = _card()
     first = _preset(tree, 'A', 'Restricted')
     _preset(tree, 'B', 'Privileged')
-    assert [(LOCKED, None), (PARTIAL, 'HostRshim alone is closed')] == [
+    assert [(LOCKED, None), (PARTIAL, 'only HostRshim is closed')] == [
         (state, why) for _, state, why in _said(HostPrivilegeConfig(), tree)
     ]
     tree[first] = 'the BMC is busy'

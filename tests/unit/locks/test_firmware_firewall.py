@@ -39,7 +39,7 @@ def read(body):
         (shown('partial', 'one', 'two', fixed=['two']), LockState.PARTIAL, False, 'cannot be closed: two; open: one'),
         (shown('unknown', reason='no answer'), LockState.UNKNOWN, True, 'no answer'),
         (shown('locked-verified'), LockState.UNKNOWN, True, None),
-        ({}, LockState.UNKNOWN, True, 'it does not say its state'),
+        ({}, LockState.UNKNOWN, True, 'the firewall does not show its state'),
     ],
 )
 def test_a_reading_says_what_the_firewall_says(body, state, closable, reason):

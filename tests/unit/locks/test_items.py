@@ -83,12 +83,12 @@ def test_the_one_level_of_a_lock_is_baseline(level: object) -> None:
         (
             'Disabled',
             OPEN,
-            'the drive says that it cannot lock FirmwareCommit, Lockdown (LockdownUnsupported)',
+            'the drive shows that it cannot lock FirmwareCommit, Lockdown (LockdownUnsupported)',
         ),
         (
             'Enabled',
             LockState.PARTIAL,
-            'its host may still send FirmwareCommit, Lockdown: '
+            'the host may still send FirmwareCommit, Lockdown: '
             '{"FirmwareCommit": "LockdownUnsupported", "Lockdown": "LockdownUnsupported"}',
         ),
     ],
@@ -133,7 +133,7 @@ def test_a_reading_of_an_fpga_says_all_that_evidence_needs() -> None:
     [
         (False, 'false', LOCKED, None),
         (True, 'true', OPEN, None),
-        (None, 'null', UNKNOWN, 'the BMC says null'),
+        (None, 'null', UNKNOWN, 'the BMC shows null'),
         (0, '0', UNKNOWN, 'neither true nor false'),
         ('no', '"no"', UNKNOWN, 'neither true nor false'),
     ],
@@ -191,7 +191,7 @@ def test_a_slot_that_is_no_longer_there_is_a_conflict(slots: Any) -> None:
     tree[FPGA] = {'FPGA': {'ReconfigurationSlots': slots}}
     with pytest.raises(BmcConflict) as refused:
         ProgrammableFromHost().engage(tree, found)
-    assert f'BMC host, {FPGA}: slot 1 is no longer Second (look again, then decide)' == str(refused.value)
+    assert f'BMC host, {FPGA}: slot 1 is no longer Second (inspect again, then plan again)' == str(refused.value)
     assert [] == tree.wrote
 
 
@@ -241,7 +241,7 @@ def test_a_reading_of_a_domain_says_all_that_evidence_needs() -> None:
         (False, {}, OPEN, None),
         (None, {'WriteProtected': True}, UNKNOWN, 'neither true nor false'),
         (1, {'WriteProtected': True}, UNKNOWN, 'neither true nor false'),
-        (True, {'WriteProtected': False}, UNKNOWN, f'the domain is protected, and {ITEM} does not say so of itself'),
+        (True, {'WriteProtected': False}, UNKNOWN, f'the domain is protected, but {ITEM} does not show that for itself'),
         (True, BUSY, UNKNOWN, f'the item that should follow it could not be read: {BUSY}'),
     ],
 )
@@ -303,7 +303,7 @@ def test_items_that_say_nothing_hide_no_other() -> None:
     assert [
         (_ref(uris[4]), None, 'reading-session', UNKNOWN, BUSY),
         (_ref(uris[5]), 'false', 'reading-session', OPEN, None),
-        (_ref(uris[5], AWAY), None, '', UNKNOWN, 'its BMC was not looked at'),
+        (_ref(uris[5], AWAY), None, '', UNKNOWN, 'its BMC was not read'),
     ] == [(r.ref, r.value, r.session, r.state, r.reason) for r in found]
 
 
@@ -427,7 +427,7 @@ def test_items_are_a_resources_by_what_they_say_themselves() -> None:
 def test_a_resource_of_a_bmc_that_was_not_looked_at_is_said_to_be_so() -> None:
     """It has no session either."""
     readers = Readers([Tree('host', **{FPGA: {}})])
-    assert (None, 'its BMC was not looked at') == readers.document(_ref(FPGA, AWAY))
+    assert (None, 'its BMC was not read') == readers.document(_ref(FPGA, AWAY))
     assert (None, '', 'reading-session') == (readers.of(AWAY), readers.session(AWAY), readers.session(HOST))
 
 

@@ -21,10 +21,10 @@ MANAGER = f'{TOP}/Managers/Card_BMC'
 ITEM = f'{TOP}/UpdateService/FirmwareInventory/Card'
 
 LOCKED, UNKNOWN = LockState.LOCKED_REPORTED, LockState.UNKNOWN
-UNSURE = 'false is also what this BMC says when it could not ask the root of trust, and the answer shows no sign that it could'
+UNSURE = 'this BMC also reports false when it could not read the root of trust, and nothing in the answer shows that it could'
 SIGNS = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': 'Completed'}
 TROUBLE = [{'MessageId': 'Base.1.0.InternalError', 'MessageSeverity': 'Critical'}]
-WRONG = 'the BMC says beside it that something went wrong (Critical: Base.1.0.InternalError)'
+WRONG = 'the BMC reports an error next to it (Critical: Base.1.0.InternalError)'
 
 
 def _chassis(value: object = False, *protects: object, signs: Any = SIGNS, **oem: object) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def test_one_that_cannot_be_read_hides_no_other_and_is_named_without_its_slash()
     tree[f'{TOP}/Chassis'] = members(f'{away}/', f'{TOP}/Chassis/ERoT_GPU_0')
     assert [
         ('IRoT_GPU_0', UNKNOWN, 'it is not there'),
-        ('ERoT_GPU_0', LockState.PARTIAL, f'{away} protects it too, and is unknown'),
+        ('ERoT_GPU_0', LockState.PARTIAL, f'{away} also protects it, and is unknown'),
     ] == _said(tree)
 
 

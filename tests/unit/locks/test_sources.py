@@ -112,9 +112,9 @@ def test_a_contradiction_names_the_place_and_one_that_was_not_read_is_told_of() 
         (True, 'Disabled', LockState.LOCKED_REPORTED, None),
         (True, 'Enabled', LockState.PARTIAL, 'HostRshim is open or not shown'),
         (True, MISSING, LockState.PARTIAL, 'HostRshim is open or not shown'),
-        (True, 'Sometimes', LockState.UNKNOWN, 'a value that is not known: {"HostRshim": "Sometimes"}'),
-        (False, None, LockState.UNKNOWN, 'a value that is not known: {"HostRshim": null}'),
-        (False, 'Disabled', LockState.PARTIAL, 'HostRshim alone is closed'),
+        (True, 'Sometimes', LockState.UNKNOWN, 'unknown value: {"HostRshim": "Sometimes"}'),
+        (False, None, LockState.UNKNOWN, 'unknown value: {"HostRshim": null}'),
+        (False, 'Disabled', LockState.PARTIAL, 'only HostRshim is closed'),
         (False, 'Enabled', LockState.UNLOCKED, None),
         (False, MISSING, LockState.UNLOCKED, None),
     ],
@@ -381,9 +381,9 @@ def test_the_value_is_all_that_a_drive_says_of_its_lock() -> None:
     ('changed', 'reason'),
     [
         ({'ConfigurationLock': 'Disabled'}, 'Disabled, and FirmwareCommit is Locked'),
-        ({'ConfigurationLock': 7}, 'a value that is not known: 7'),
+        ({'ConfigurationLock': 7}, 'unknown value: 7'),
         ({'ConfigurationLock': 'Partial'}, 'some of its commands are not locked'),
-        ({'TargetConfigurationLockLevel': 'High'}, 'a level of the lock that is not known: "High"'),
+        ({'TargetConfigurationLockLevel': 'High'}, 'unknown level of the lock: "High"'),
         ({'NVMe': {}}, 'it does not show whether FirmwareCommit, FirmwareImageDownload, Lockdown is locked'),
         (
             {'FirmwareCommit': 'Unlocked', 'FirmwareImageDownload': 'Unlocked'},
@@ -391,11 +391,11 @@ def test_the_value_is_all_that_a_drive_says_of_its_lock() -> None:
         ),
         (
             {'FirmwareCommit': 'Open'},
-            'a state that is not known: {"FirmwareCommit": "Open", "FirmwareImageDownload": "Locked", "Lockdown": "Locked"}',
+            'unknown state: {"FirmwareCommit": "Open", "FirmwareImageDownload": "Locked", "Lockdown": "Locked"}',
         ),
         (
             {'FirmwareCommit': 'LockdownUnsupported', 'Lockdown': 'Unlocked'},
-            'its host may still send FirmwareCommit, Lockdown: '
+            'the host may still send FirmwareCommit, Lockdown: '
             '{"FirmwareCommit": "LockdownUnsupported", "Lockdown": "Unlocked"}',
         ),
     ],
@@ -520,7 +520,7 @@ def test_two_roots_of_trust_of_a_device_are_two_ways_to_it() -> None:
     states = {r.ref.uri: (r.state, r.reason) for r in found}
     assert {
         other: (LockState.UNLOCKED, None),
-        EROT: (LockState.PARTIAL, f'{other} protects it too, and is unlocked'),
+        EROT: (LockState.PARTIAL, f'{other} also protects it, and is unlocked'),
     } == states
 
 
@@ -652,13 +652,13 @@ def test_a_card_without_a_console_port_is_written_without_it(mechanism: Any, pla
     ('mode', 'rshim', 'state', 'reason'),
     [
         ('Custom', 'Enabled', LockState.PARTIAL, 'Custom: put together by hand'),
-        ('Custom', 'Disabled', LockState.PARTIAL, 'HostRshim alone is closed'),
+        ('Custom', 'Disabled', LockState.PARTIAL, 'only HostRshim is closed'),
         ('Privileged', 'Enabled', LockState.UNLOCKED, None),
         (
             7,
             'Enabled',
             LockState.UNKNOWN,
-            'a value that is not known: {"HostRshim": "Enabled", "PrivilegeMode": 7, "PrivilegeMode pending": 7}',
+            'unknown value: {"HostRshim": "Enabled", "PrivilegeMode": 7, "PrivilegeMode pending": 7}',
         ),
     ],
 )

@@ -122,9 +122,9 @@ def test_a_reading_of_a_switch_says_all_that_evidence_needs(name: str) -> None:
     table: list[tuple[Any, str, LockState, str | None]] = [
         *((value, _json(value), LOCKED, None) for value in closed),
         *((value, _json(value), OPEN, None) for value in opened),
-        (None, 'null', UNKNOWN, f'none of the values that are known: {known}'),
-        (1, '1', UNKNOWN, f'none of the values that are known: {known}'),
-        ('Sometimes', '"Sometimes"', UNKNOWN, f'none of the values that are known: {known}'),
+        (None, 'null', UNKNOWN, f'none of the known values: {known}'),
+        (1, '1', UNKNOWN, f'none of the known values: {known}'),
+        ('Sometimes', '"Sometimes"', UNKNOWN, f'none of the known values: {known}'),
     ]
     for value, shown, state, reason in table:
         wanted = LockReading(
@@ -287,7 +287,7 @@ def test_attributes_of_an_idrac_are_those_of_its_manager() -> None:
             'SomePendingReset',
             LockState.PENDING_RESET,
             False,
-            'set, and the iLO says that something set is in force after its next reset only',
+            'set, but the iLO reports that a setting takes effect only after its next reset',
         ),
     ],
 )
@@ -313,8 +313,8 @@ def _ami(now: Any, pending: Any = ..., **root: Any) -> Tree:
     return tree
 
 
-LATER = 'in force with the next start of the host'
-KNOWN = 'none of the values that are known: Deny All, Allow All'
+LATER = 'takes effect with the next start of the host'
+KNOWN = 'none of the known values: Deny All, Allow All'
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ KNOWN = 'none of the values that are known: Deny All, Allow All'
             'Allow All',
             '"Deny All, Allow All after the next start"',
             LockState.PARTIAL,
-            f'closed now, and Allow All is set and {LATER}',
+            f'locked now, but Allow All is set and {LATER}',
         ),
         ('Deny Some', ..., '"Deny Some"', UNKNOWN, KNOWN),
         ('Allow All', 'Deny Some', '"Allow All, Deny Some after the next start"', UNKNOWN, KNOWN),

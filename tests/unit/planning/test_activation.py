@@ -76,10 +76,10 @@ def test_a_restart_of_the_bmc_alone_is_not_asked_for_with_it():
     ('kind', 'facts', 'hold', 'says'),
     [
         (AUX, {'standby_reset': None}, False, 'has to do an aux-power-cycle, and its BMC offers no action for that'),
-        (AUX, {'power': PowerState.UNKNOWN}, False, 'its BMC does not tell whether it is on'),
-        (AC, {'power': PowerState.UNKNOWN}, False, 'its BMC does not tell whether it is on'),
-        (AUX, {'power_restore': 'AlwaysOn'}, True, 'comes on by itself once it has power again'),
-        (AC, {'power_restore': 'AlwaysOn'}, True, 'comes on by itself once it has power again'),
+        (AUX, {'power': PowerState.UNKNOWN}, False, 'its BMC does not report its power state'),
+        (AC, {'power': PowerState.UNKNOWN}, False, 'its BMC does not report its power state'),
+        (AUX, {'power_restore': 'AlwaysOn'}, True, 'powers on by itself when power returns'),
+        (AC, {'power_restore': 'AlwaysOn'}, True, 'powers on by itself when power returns'),
         (AUX, {'resets': frozenset({ResetKind.SYSTEM_RESET})}, False, 'has to be powered off and on'),
         (AUX, {'system': None}, False, 'needs an aux-power-cycle, and the BMC shows no System to reset'),
         (ResetKind.BMC_RESET, {'manager': None}, False, 'and the BMC shows no Manager that can be restarted'),
@@ -114,7 +114,9 @@ def test_a_lock_that_its_bmc_keeps_in_memory_is_closed_once_more_before_the_host
 
 def test_somebody_who_reads_the_plan_learns_that_a_person_is_needed():
     """By the machine's name."""
-    assert [n for n in refusal_words.notes(planned(AC).notes) if 'somebody has to pull the power cord of' in n.text]
+    assert [
+        n for n in refusal_words.notes(planned(AC).notes) if 'a person has to unplug and replug the power cord of' in n.text
+    ]
     assert [] == [n for n in refusal_words.notes(planned(AUX).notes) if 'power cord' in n.text]
 
 
@@ -156,7 +158,7 @@ def test_a_person_is_waited_for_no_longer_than_was_told():
     assert () == turned(job, False, last).reasons
     after = turned(job, False, last + timedelta(seconds=1))
     assert ItemState.FAILED is after.items[1].state
-    assert f'nobody has done it by {last:%Y-%m-%d %H:%M:%S}Z; GPU_0 of' in after.reasons[0]
+    assert f'not done by {last:%Y-%m-%d %H:%M:%S}Z; GPU_0 of' in after.reasons[0]
     seen = v.inventory()
     assert {} == write_outcomes.wrong(after, seen)
     end = write_outcomes.judge(after, seen)
@@ -176,7 +178,7 @@ def test_a_bmc_that_falls_silent_is_remembered():
 
 
 @pytest.mark.parametrize(
-    ('kind', 'says'), [(AUX, 'cycle the standby power of'), (AC, 'wait for somebody to pull the power cord of')]
+    ('kind', 'says'), [(AUX, 'cycle the standby power of'), (AC, 'wait for a person to unplug and replug the power cord of')]
 )
 def test_what_it_is_about_is_said_in_words(kind, says):
     """The machine is named."""

@@ -398,15 +398,17 @@ def test_a_write_that_failed_is_not_believed_though_it_shows_what_it_should():
         open_again(slot(0)), job((program(0, 'aes'), ItemState.FAILED), message='no'), {(v.FPGA, 'Slot0'): 'aes'}
     )
     assert [(S.NOT_ROLLED_BACK, 'no')] == [(one.state, one.why) for one in ended.items]
-    assert ('Slot0 of Stratix FPGA_1 (uuid:fpga-1) was not rolled back: no; it is not offered',) == decide.told(ended)
+    assert ('Slot0 of Stratix FPGA_1 (uuid:fpga-1) was not rolled back: no; it is not available in placement',) == decide.told(
+        ended
+    )
 
 
 @pytest.mark.parametrize(
     ('holds', 'why'),
     [
-        ({(v.FPGA, 'Slot0'): 'gzip'}, 'it was to hold aes again, and holds gzip'),
-        ({}, 'it was to hold aes again, and holds no function that is known'),
-        (None, 'nobody could look at it in the end'),
+        ({(v.FPGA, 'Slot0'): 'gzip'}, 'it should hold aes again, but holds gzip'),
+        ({}, 'it should hold aes again, but holds no known function'),
+        (None, 'the slot could not be read in the end'),
     ],
 )
 def test_what_does_not_hold_it_is_stuck(holds, why):
@@ -420,7 +422,7 @@ def test_what_a_bmc_said_of_a_write_that_went_well_is_no_reason():
     done = job((program(0, 'aes'), ItemState.DONE))
     done = replace(done, items=tuple(replace(item, message='all went well') for item in done.items))
     [one] = brought_back(open_again(slot(0)), done, {}).items
-    assert 'it was to hold aes again, and holds no function that is known' == one.why
+    assert 'it should hold aes again, but holds no known function' == one.why
 
 
 def test_what_the_job_has_not_come_to_stays_open():
@@ -464,8 +466,8 @@ def test_what_came_of_it_is_told_by_name():
     name = 'Stratix FPGA_1 (uuid:fpga-1)'
     assert (
         f'Slot5 of {name} was rolled back: it holds aes again',
-        f'Slot3 of {name} was not rolled back: no; it is not offered',
-        f'Slot2 of {name} was rolled back: it holds zstd, for nothing that is known was in it before',
+        f'Slot3 of {name} was not rolled back: no; it is not available in placement',
+        f'Slot2 of {name} was rolled back: it holds zstd, since its function before is unknown',
         f'Slot1 of {name} was left as it is: it was empty',
     ) == decide.told(attached)
 

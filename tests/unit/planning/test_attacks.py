@@ -69,7 +69,7 @@ def test_every_item_of_a_name_has_to_run_the_version():
     other = replace(v.component(), ref=v.ref('UpdateService/SoftwareInventory/GPU_0'))
     device = v.gpu(firmware=(v.component(version=v.NEW), other))
     assert ['firmware GPU_0'] == [str(f.subject) for f in verdict(device).unmet]
-    assert any('several items' in r for r in refusals(device))
+    assert any('several firmware items' in r for r in refusals(device))
 
 
 def test_one_resource_that_is_told_in_two_ways_has_to_be_right_in_both():
@@ -78,7 +78,7 @@ def test_one_resource_that_is_told_in_two_ways_has_to_be_right_in_both():
     for firmware in ((item, replace(item, version='6.6.6')), (replace(item, version='6.6.6'), item)):
         device = v.gpu(firmware=firmware)
         assert not verdict(device).met
-        assert any('several items' in r for r in refusals(device))
+        assert any('several firmware items' in r for r in refusals(device))
 
 
 def test_every_slot_of_a_name_has_to_hold_the_function():
@@ -221,7 +221,7 @@ def test_an_item_that_stands_above_all_others_is_refused_in_a_few_words():
 
     seen = v.inventory(*(card(number) for number in range(300)))
     made = plan(seen, v.baseline(), v.NODE, IMAGES)
-    assert 300 == sum('stands for several parts' in why for why in refusal_words.reasons(made))
+    assert 300 == sum('represents several parts' in why for why in refusal_words.reasons(made))
     assert 1000 > max(map(len, refusal_words.reasons(made)))
 
 
@@ -314,7 +314,7 @@ def test_two_devices_of_one_identity_are_met_by_nothing():
     """Nobody can tell which one is meant."""
     twins = v.inventory(behind('host', locks=()), behind('host', locks=(), at='1'))
     verdict = verify(twins, baseline.parse(RULES % 'kind = "FPGA"', 'b'), v.NODE, (), (), lifecycle=1)
-    assert ['2 devices of this identity'] == [f.fact.found for f in verdict.unmet]
+    assert ['2 devices with this identity'] == [f.fact.found for f in verdict.unmet]
 
 
 def test_the_host_may_see_a_dpu_as_the_nic_that_it_is():

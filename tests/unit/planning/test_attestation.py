@@ -20,7 +20,7 @@ from baremetal_acc.render import findings as findings_in_words
 from tests.unit.planning import values as v
 from tests.unit.planning.finding_words import verify
 
-SIGNED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
+SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
 OLD_FIRMWARE, NEW_FIRMWARE = '0a' * 48, '0b' * 48
 
 
@@ -77,10 +77,10 @@ def test_a_device_that_measures_as_the_image_of_its_version_is_met():
 def test_a_bmc_that_lies_about_a_version_is_found_out():
     """The version says new, and the device has signed the old firmware."""
     (found,) = told(reading(OLD_FIRMWARE), firmware=(v.component(version=v.NEW),))
-    assert (Met.NO, True) == (found.met, 'measures as image gpu-1.0, which is 1.0' in found.fact.found)
+    assert (Met.NO, True) == (found.met, 'its measurement is that of image gpu-1.0, version 1.0' in found.fact.found)
     # Also where the catalogue does not say what the version that is shown has to measure.
     (found,) = told(reading(OLD_FIRMWARE), firmware=(v.component(version='3.0'),))
-    assert (Met.NO, True) == (found.met, 'said to be 3.0, and measures as image gpu-1.0' in found.fact.found)
+    assert (Met.NO, True) == (found.met, 'reported as 3.0, but its measurement is that of image gpu-1.0' in found.fact.found)
 
 
 def test_what_no_image_measures_is_not_met_and_says_what_was_found():
@@ -117,12 +117,12 @@ def test_without_a_reference_value_it_is_told_and_only_required_fails():
 def test_required_wants_a_root_of_trust_and_a_look_that_asked_it():
     """Absent and not asked are two things, and neither is good."""
     (found,) = told(measure=Measure.REQUIRED)
-    none = 'the BMC shows no root of trust that signs for it'
+    none = 'the BMC shows no root of trust that signs for this device'
     assert (Met.NO, v.GPU, 'measurement', none) == (found.met, found.accelerator, str(found.subject), found.fact.found)
     device = v.gpu(measurements=None)
     wanted = demands(Baseline(rules=(Rule(name='r', match=Match(), measure=Measure.REQUIRED),)), device, v.NODE)
     (found,) = findings(device, (device,), wanted, CATALOGUE)
-    none = 'nobody has asked for them in this look'
+    none = 'measurements were not requested in this inspection'
     assert (Met.NO, 'measurement', none) == (found.met, str(found.subject), findings_in_words.words(found.fact).found)
 
 
@@ -136,11 +136,11 @@ def test_one_key_that_answers_for_two_devices_proves_neither():
     """A BMC that lies may ask one genuine card in place of all."""
     other = v.fpga(measurements=(reading(accelerator=v.FPGA, integrity='ROT_1'),))
     (found,) = told(reading(), others=(other,))
-    assert (Met.NO, True) == (found.met, f'is that of {other.label}, too' in found.fact.found)
+    assert (Met.NO, True) == (found.met, f'is also that of {other.label}' in found.fact.found)
     (found,) = told(reading(), others=(replace(other, measurements=(reading(fingerprint='sha256:2'),)),))
     assert Met.YES == found.met
     (found,) = told(reading(fingerprint=None))
-    assert (Met.NO, 'nobody knows by which key it was signed') == (found.met, found.fact.found)
+    assert (Met.NO, 'the key that signed them is unknown') == (found.met, found.fact.found)
 
 
 def shared(*, measure: Measure | None = None, own: bool = False, others: int = 2, **changes):
@@ -162,13 +162,13 @@ def test_one_root_of_trust_may_protect_several_devices():
     # The same key by another resource is somebody else's, whoever shares it.
     stranger = v.fpga(measurements=(reading(accelerator=v.FPGA, ref=v.ref('ComponentIntegrity/ROT_1')),))
     (found,) = told(reading(), others=(stranger,))
-    assert (Met.NO, True) == (found.met, 'is that of' in found.fact.found)
+    assert (Met.NO, True) == (found.met, 'is also that of' in found.fact.found)
 
 
 def test_where_it_is_required_a_device_needs_a_root_of_trust_of_its_own():
     """Who passes questions on to one genuine card could link all the others to it."""
     (found,) = shared(measure=Measure.REQUIRED)
-    said = 'it signs for 2 other devices, too, and nothing else signs for this one alone'
+    said = 'the root of trust also signs for 2 other devices, and no other signs for this device alone'
     assert (Met.NO, said) == (found.met, found.fact.found)
     assert [Met.YES, Met.YES] == [f.met for f in shared(measure=Measure.REQUIRED, own=True)]
 
@@ -242,15 +242,15 @@ def test_each_component_is_told():
     (one,) = seen.accelerators[0].measurements
     assert 'compared with the catalogue: GPU_0 is 1.0; ROT_0 is 1.0' == one.reason
     (one,) = told(measured('0c' * 48, '0d' * 48), **both)
-    assert (Met.NO, True) == (one.met, 'not that of image gpu-1.0; ROT_0 is said to be 1.0' in one.fact.found)
+    assert (Met.NO, True) == (one.met, 'not that of image gpu-1.0; ROT_0 is reported as 1.0' in one.fact.found)
     (one,) = told(measured(OLD_FIRMWARE, '0d' * 48), **both)
-    assert (Met.NO, True) == (one.met, one.fact.found.startswith('ROT_0 is said to be 1.0, and measurement 3 is digest:'))
+    assert (Met.NO, True) == (one.met, one.fact.found.startswith('ROT_0 is reported as 1.0, but measurement 3 is digest:'))
 
 
 def test_a_version_that_nobody_knows_is_not_met_where_the_device_says_which_it_is():
     """The BMC hides it; the measurement does not."""
     (found,) = told(reading(), firmware=(v.component(version=None),))
-    assert (Met.NO, True) == (found.met, 'said to be nothing known' in found.fact.found)
+    assert (Met.NO, True) == (found.met, 'reported as unknown' in found.fact.found)
 
 
 def test_what_is_told_of_a_proof_stays_told():

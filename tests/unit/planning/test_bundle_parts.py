@@ -49,16 +49,16 @@ def lines(job, *items: Component):
 
 def test_what_shows_what_was_sent_is_told_together_and_once():
     """Though the bundle has written two cards."""
-    assert ['the parts of no card show what it brings: HGX_FW_NVSwitch_0 2.0, HGX_FW_NVSwitch_1 2.0'] == lines(
-        job_of(), item('HGX_FW_NVSwitch_1', '2.0'), item('HGX_FW_NVSwitch_0', '2.0'), item('HGX_FW_BMC_0', '1')
-    )
+    assert [
+        'the parts that belong to no card show the versions of the bundle: HGX_FW_NVSwitch_0 2.0, HGX_FW_NVSwitch_1 2.0'
+    ] == lines(job_of(), item('HGX_FW_NVSwitch_1', '2.0'), item('HGX_FW_NVSwitch_0', '2.0'), item('HGX_FW_BMC_0', '1'))
 
 
 @pytest.mark.parametrize(('shows', 'said'), [(OLDER, f'shows {OLDER}'), (None, 'shows no version')])
 def test_each_part_that_shows_something_else_is_told_with_its_place(shows, said):
     """What, where, and what to do."""
     (line,) = lines(job_of(), item('HGX_FW_NVSwitch_0', shows))
-    assert line.startswith(f'HGX_FW_NVSwitch_0 {said}, and the bundle brings 2.0')
+    assert line.startswith(f'HGX_FW_NVSwitch_0 {said}, but the bundle has 2.0')
     assert 'read host:/redfish/v1/UpdateService/FirmwareInventory/HGX_FW_NVSwitch_0 again' in line
 
 
@@ -66,7 +66,7 @@ def test_each_part_that_shows_something_else_is_told_with_its_place(shows, said)
 def test_a_part_of_which_no_item_is_shown_is_told(items):
     """One with another SoftwareId is another part."""
     (line,) = lines(job_of(), *items)
-    assert line.startswith(f'the BMC shows no item {SWITCHES}, so that nobody can tell whether 2.0 was written')
+    assert line.startswith(f'the BMC shows no firmware item {SWITCHES}, so it is unknown whether 2.0 was written')
 
 
 def test_an_item_without_a_version_is_awaited():

@@ -92,10 +92,8 @@ def test_a_bundle_is_one_upload_checked_once():
         (a.image, a.version, a.expects, a.restore, a.forced) for a in found.values()
     }
     assert ['new.gpu', 'old.gpu'] == sorted(a.image for a in result.actions if isinstance(a, CheckImage))
-    assert 'Targets ["/redfish/v1/Chassis/Tray"]: 2 components change, 0 are written again, 4 are left as they are' in told(
-        result
-    )
-    assert f'firmware GPU_2 is left as it is by bundle new: {v.NEW} is there' in told(result)
+    assert 'Targets ["/redfish/v1/Chassis/Tray"]: 2 changed, 0 written again, 4 left as they are' in told(result)
+    assert f'firmware GPU_2 is left as it is by bundle new: version {v.NEW} is already installed' in told(result)
 
 
 def test_what_no_rule_asks_for_is_planned_and_told_as_well():
@@ -113,7 +111,7 @@ def test_one_forced_part_forces_all_of_them():
     assert ['GPU_0', 'GPU_1', 'ROOT_0', 'ROOT_1'] == sorted(found)
     assert {True} == {a.forced for a in found.values()}
     assert f'firmware GPU_1 is written again, since the bundle is forced: bundle new to {v.NEW}' in told(result)
-    assert '0 components change, 4 are written again, 0 are left as they are' in told(result)
+    assert '0 changed, 4 written again, 0 left as they are' in told(result)
 
 
 def test_of_bundles_with_one_version_that_one_is_taken_that_contradicts_no_demand():
@@ -135,21 +133,21 @@ def test_what_would_be_written_and_must_not_be_refuses_the_bundle():
     """Another version by a rule, a device that was left out, a denied part, a second image, machines that share the BMC."""
     catalogue = (*bundle('new', v.NEW, '8', restore_to='old'), *bundle('old', v.OLD))
     rules = v.baseline(block=frozenset(), firmware=(('GPU_*', v.NEW), ('ROOT_*', ROOT)))
-    assert ['firmware ROOT_0: bundle new would write 8 to it, and rule all wants 7'] == refusals(
+    assert ['firmware ROOT_0: bundle new would write 8 to it, but rule all requires 7'] == refusals(
         tray(v.OLD), catalogue, baseline=rules
     )
     left_out = refusals(tray(v.OLD, v.OLD), only=frozenset({IDS[0]}))
-    assert ['firmware GPU_1: bundle new is written to this device, too: name it as well, or all of them'] == left_out
+    assert ['firmware GPU_1: bundle new is also written to this device: name this device as well, or all devices'] == left_out
     assert [] == refusals(tray(v.OLD, v.NEW), only=frozenset({IDS[0]}))
     denied = tuple(replace(i, denied='it burns') if i.name == 'new.root' else i for i in NEW)
-    assert ['bundle new: ROOT_* 7 of it is denied: it burns'] == [
+    assert ['bundle new: its part ROOT_* 7 is denied: it burns'] == [
         r for r in refusals(tray(v.OLD, roots='6'), denied) if r.startswith('bundle')
     ]
     beside = (*catalogue, v.image('root-9', component='ROOT_*', version='9'))
     both = refusals(tray(v.OLD), beside, baseline=v.baseline(block=frozenset(), firmware=(('GPU_*', v.NEW), ('ROOT_*', '9'))))
-    assert 'firmware ROOT_0: bundle new would write 8 to it, and root-9 is written, too' in both
+    assert 'firmware ROOT_0: bundle new would write 8 to it, which is also to be written with root-9' in both
     shared = tray(v.OLD, several=(HOST,))
-    assert ['bundle new: BMC host serves several machines, and would write it to all of them'] == refusals(shared)
+    assert ['bundle new: BMC host serves several machines, and would write the bundle to all of them'] == refusals(shared)
     way = Sending(way=UploadWay.HPM_1, apply_time=None, obstacle=None)
     ipmi = tray(v.OLD, bmcs=(v.facts(update=UpdateFacts(push=True, pull=False, sending=way)),))
     assert ['bundle new: BMC host takes one component at a time (HPM.1)'] == refusals(ipmi)
@@ -163,7 +161,9 @@ def test_a_bmc_that_can_be_told_of_no_component_takes_a_bundle_for_all_of_them()
     """One without Targets alone: any other would go elsewhere than it says."""
     way = Sending(way=UploadWay.HTTP_PUSH, apply_time=None, obstacle='it has no HttpPushUriTargets')
     facts = v.facts(update=UpdateFacts(push=True, pull=False, sending=way, untargeted=True))
-    assert ['BMC host takes no image: it has no HttpPushUriTargets'] == refusal_words.reasons(made(tray(v.OLD, bmcs=(facts,))))
+    assert ['BMC host accepts no image: it has no HttpPushUriTargets'] == refusal_words.reasons(
+        made(tray(v.OLD, bmcs=(facts,)))
+    )
     catalogue = tuple(replace(i, bundle=replace(i.bundle, targets=None)) for i in NEW if i.bundle is not None)
     assert () == made(tray(v.OLD, bmcs=(facts,)), catalogue).refusals
     other = v.facts(update=replace(facts.update, untargeted=False))

@@ -761,8 +761,8 @@ def test_a_plan_says_why_it_writes_a_card_that_shows_what_it_has_to(doubted, tol
     made = plan(inventory, rules, v.NODE, (v.image(),))
     found = custody_rules.reasons_to_write(frozenset(doubted), made, NO_CUSTODY, inventory, at(0))
     text = (
-        'it is written whatever it shows, for its custody does not hold: no chain has begun: nobody knows who has written what '
-        'it runs'
+        'the card is written even if it shows the required versions, since its chain of custody is not valid: no '
+        'chain has begun: it is unknown who wrote the firmware that it runs'
     )
     assert ([(v.gpu().label, text)] if told else []) == refusal_words.notes(found)
 
@@ -790,21 +790,23 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
     assert expected == custody_words.explain(nobody.of(v.GPU), at(5))
     seen = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(5), v.SYSTEM)
     assert (
-        'written at 2026-11-21 12:00:00Z (gpu-new), broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:05Z: it was found '
-        'changed, or reachable, by somebody else, host:/redfish/v1/Systems/1'
+        'written at 2026-11-21 12:00:00Z (gpu-new), broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:05Z: it '
+        'was found changed by others, or writable by others, host:/redfish/v1/Systems/1'
     ) == custody_words.explain(seen.of(v.GPU), at(5))
     alone = custody.broken(kept, [v.GPU], BreakCause.NOT_SEEN, at(5))
-    assert custody_words.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
+    assert custody_words.explain(alone.of(v.GPU), at(5)).endswith(': the BMC did not show the card')
     said = {custody_words.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
     assert len(BreakCause) == len(said)
     assert all('written at 2026-11-21 12:00:00Z (gpu-new), broken between' in text for text in said)
-    assert 'no chain has begun: nobody knows who has written what it runs' == custody_words.explain(NO_CUSTODY.of(v.GPU), at(5))
+    assert 'no chain has begun: it is unknown who wrote the firmware that it runs' == custody_words.explain(
+        NO_CUSTODY.of(v.GPU), at(5)
+    )
     kept = custody.write_begun(kept, v.GPU, at(5), images=['gpu-new'])
-    assert 'it is being written' == custody_words.explain(kept.of(v.GPU), at(5))
+    assert 'the card is being written' == custody_words.explain(kept.of(v.GPU), at(5))
     kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60), reason='day one')
     accepted = 'accepted at 2026-11-21 12:00:00Z (ada) until 2026-11-21 12:01:00Z (day one)'
     assert f'{accepted}, unbroken until 2026-11-21 12:00:00Z' == custody_words.explain(kept.of(v.GPU), at(5))
-    assert f'{accepted}, which is over' == custody_words.explain(kept.of(v.GPU), at(60))
+    assert f'{accepted}, which has ended' == custody_words.explain(kept.of(v.GPU), at(60))
 
 
 # ------------------------------------------------------------------------------------------------------------------ readings

@@ -119,7 +119,7 @@ def test_a_card_that_is_missing_is_gone():
 
 
 NAMELESS = AcceleratorId('uri:host:/x')
-WEAK = 'known by its URI only: its like in its place would not be noticed'
+WEAK = 'identified by its URI only: an identical card in its place would not be noticed'
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ WEAK = 'known by its URI only: its like in its place would not be noticed'
         (
             look(gaps=(hole(),)),
             {'kind': ChangeKind.NOT_SEEN, 'was': 'Slot 5', 'reason': f'{PROCESSORS} could not be read: HTTP 500'},
-            'H100 GPU_0 (uri:host:/x) could not be seen, was at Slot 5 '
+            'H100 GPU_0 (uri:host:/x) could not be read, was at Slot 5 '
             '(host:/redfish/v1/Systems/1/Processors could not be read: HTTP 500)',
         ),
         (
@@ -145,7 +145,7 @@ WEAK = 'known by its URI only: its like in its place would not be noticed'
                 'found': 'Slot 5',
                 'reason': WEAK,
             },
-            f'B200 GPU_0 (uri:host:/x) stands where a card with model H100, serial S1 was ({WEAK})',
+            f'B200 GPU_0 (uri:host:/x) is in the place of a card with model H100, serial S1 ({WEAK})',
         ),
         (
             look(replace(nameless, id=OTHER, identity=IdentitySource.UUID, model='H100', serial='S1', uuid='9')),
@@ -165,9 +165,9 @@ WEAK = 'known by its URI only: its like in its place would not be noticed'
                 'accelerator': OTHER,
                 'was': 'uri:host:/x',
                 'found': 'uuid:gpu-9',
-                'reason': 'whether it is the same card cannot be told',
+                'reason': 'it is unknown whether it is the same card',
             },
-            'H100 GPU_0 (uuid:gpu-9) was known as uri:host:/x before (whether it is the same card cannot be told)',
+            'H100 GPU_0 (uuid:gpu-9) was known as uri:host:/x before (it is unknown whether it is the same card)',
         ),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_card_that_may_be_hidden_is_not_seen():
     before = v.inventory(v.gpu())
     found = drift(before, look(gaps=(hole(),)))
     assert ['not-seen'] == kinds(found)
-    assert 'could not be seen' in sentence(found[0])
+    assert 'could not be read' in sentence(found[0])
     assert 'host:/redfish/v1/Systems/1/Processors could not be read: HTTP 500' in sentence(found[0])
     elsewhere = hole(Ref(bmc=BmcName('dpu'), uri='/redfish/v1/Chassis'))
     assert ['gone'] == kinds(drift(before, look(gaps=(elsewhere,))))
@@ -198,12 +198,10 @@ def test_a_card_whose_bmc_was_not_asked_is_not_seen():
     """An operator who takes a BMC away from a node has removed no card."""
     dpu = Ref(bmc=BmcName('dpu'), uri='/redfish/v1/Chassis/Card1')
     found = drift(v.inventory(v.gpu(primary=dpu, refs=(dpu,))), look())
-    assert 'BMC dpu was not asked' == found[0].reason
+    assert 'not read: BMC dpu' == found[0].reason
     assert ['not-seen'] == kinds(found)
     both = replace(dpu, bmc=BmcName('dpu-2'))
-    assert ['BMC dpu, dpu-2 was not asked'] == [
-        c.reason for c in drift(v.inventory(v.gpu(primary=dpu, refs=(both, dpu))), look())
-    ]
+    assert ['not read: BMC dpu, dpu-2'] == [c.reason for c in drift(v.inventory(v.gpu(primary=dpu, refs=(both, dpu))), look())]
 
 
 def test_a_card_comes_back_from_behind_a_gap_as_it_was():
@@ -322,7 +320,7 @@ def test_another_card_at_the_same_place_was_swapped():
     by_slot = v.gpu(id=OTHER, location='Slot 5', primary=v.ref('X'), refs=(v.ref('X'),), uuid='9', firmware=())
     before = v.inventory(v.gpu(location='Slot 5', uuid='0'))
     (found,) = drift(before, look(by_slot))
-    assert 'H100 X (uuid:gpu-9) stands where H100 GPU_0 (uuid:gpu-0) was' == sentence(found)
+    assert 'H100 X (uuid:gpu-9) is in the place of H100 GPU_0 (uuid:gpu-0)' == sentence(found)
     assert (ChangeKind.SWAPPED, OTHER, 'Slot 5') == (found.kind, found.accelerator, found.found)
     by_uri = v.gpu(id=OTHER, uuid='9')
     assert ['swapped'] == kinds(drift(v.inventory(v.gpu(uuid='0')), look(by_uri)))
@@ -362,7 +360,7 @@ def test_a_location_that_several_cards_have_tells_nothing():
     second = v.gpu(id=AcceleratorId('uuid:gpu-1'), location='Tray', uuid='1', primary=v.ref('G1'), refs=(v.ref('G1'),))
     swapped = replace(second, id=OTHER, uuid='9')
     (found,) = drift(v.inventory(first, second), look(first, swapped))
-    assert 'H100 G1 (uuid:gpu-9) stands where H100 G1 (uuid:gpu-1) was' == sentence(found)
+    assert 'H100 G1 (uuid:gpu-9) is in the place of H100 G1 (uuid:gpu-1)' == sentence(found)
 
 
 def test_the_same_card_at_another_place_has_moved():
@@ -398,7 +396,7 @@ def test_a_card_known_by_another_identity_is_told_as_that():
     assert (ChangeKind.UNREADABLE, 'uuid') == (uuid.kind, str(uuid.subject))
     nameless = v.gpu(id=AcceleratorId('uri:host:/x'), identity=IdentitySource.URI)
     told = drift(v.inventory(with_uuid), look(nameless))
-    assert 'whether it is the same card cannot be told' in sentence(told[0])
+    assert 'it is unknown whether it is the same card' in sentence(told[0])
     assert ['swapped'] == kinds(drift(v.inventory(with_uuid), look(replace(without, serial='S2'))))
 
 

@@ -87,7 +87,7 @@ def test_a_task_that_fails_fails_its_write_with_what_the_bmc_says(message, end):
     assert (why, (f'flash GPU_0 of uuid:gpu-0 with i: {why}',)) == (item.message, found.reasons)
 
 
-@pytest.mark.parametrize(('said', 'raw'), [('Running/OK', 'Running/OK'), (None, 'it cannot be read')])
+@pytest.mark.parametrize(('said', 'raw'), [('Running/OK', 'Running/OK'), (None, 'the task cannot be read')])
 def test_a_task_that_does_not_move_for_too_long_is_given_up_and_nobody_knows_whether_it_has_ended(said, raw):
     """Nor may be read; not a moment before its time is over."""
     tasks = {} if said is None else {TASK: replace(RUNS, raw=said)}
@@ -97,7 +97,7 @@ def test_a_task_that_does_not_move_for_too_long_is_given_up_and_nobody_knows_whe
     item = only(found)
     assert not goes_on
     assert (ItemState.FAILED, False, True) == (item.state, item.follows, item.unsure)
-    why = f'the update was to go on with the restart of the host, and has not moved for 0:45:00 ({raw})'
+    why = f'the update should have continued with the restart of the host, but made no progress for 0:45:00 ({raw})'
     assert (why, (f'flash GPU_0 of uuid:gpu-0 with i: {why}',)) == (item.message, found.reasons)
 
 

@@ -50,18 +50,19 @@ def test_a_way_that_is_not_known_to_be_closed_is_open(state, scope, part, name):
     """Also one that waits for a reset, or could not be read. A mechanism may not call itself verified."""
     found = ask(accelerator=closed_but(scope, part, state=state))
     assert f'{name} is {state}' in found
-    assert 'powered off, or lock' in found
+    assert 'power the host off, or lock' in found
 
 
 @pytest.mark.parametrize(
-    ('slot', 'named'), [(v.slot(1), 'it holds gzip, which'), (v.slot(1, None), f'it holds version {v.NEW} of something')]
+    ('slot', 'named'),
+    [(v.slot(1), 'the slot holds gzip, which'), (v.slot(1, None), f'the slot holds an unnamed function, version {v.NEW}')],
 )
 def test_what_a_running_host_may_be_using_is_not_taken_from_it(slot, named):
     """All ways are closed; but the slot is not empty, and a tenant's host runs. With the host held it is programmed."""
     full = v.fpga(slots=(v.slot(0), slot))
     found = ask(accelerator=full)
     assert named in found
-    assert 'let the host be powered off' in found
+    assert 'power the host off' in found
     assert None is ask(job(HOLD), accelerator=full)
     assert None is ask(host=v.facts(power=PowerState.OFF), accelerator=full)
     assert None is ask(exposure=Exposure.SERVICE, accelerator=full)
@@ -110,7 +111,8 @@ def test_every_open_way_is_named_with_what_to_do():
     """Word by word: an operator reads it in the reasons of a job."""
     slot, firmware = (replace(r, state=LockState.UNLOCKED) for r in v.fpga().locks if r.part in ('Slot1', None))
     expected = (
-        "a tenant's host runs and could program it meanwhile (host-device: FPGA1 is unlocked, Slot1 is unlocked): "
-        'let the host be powered off, or lock the card first'
+        "the tenant's host is on and could program the slot at the same time (host-device: FPGA1 is unlocked, Slot1 "
+        'is unlocked): '
+        'power the host off, or lock the card, before the slot is programmed'
     )
     assert expected == ask(accelerator=v.fpga(locks=(slot, firmware)))

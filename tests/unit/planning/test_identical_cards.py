@@ -180,14 +180,14 @@ def test_a_card_that_hides_what_a_rule_asks_for_is_refused_and_not_met(shows, ma
     one = card(0, **shows)
     assert (tuple([Undecided(rule='narrow', hidden=expected)] if expected else [])) == demands(rules, one, v.NODE).undecided
     words = ' and the '.join(expected)
-    text = f'the BMC does not show the {words} that it asks for, so it may be for this device'
+    text = f'the BMC does not show the {words} that the rule matches on, so the rule may apply to this device'
     refused = refusal_words.refused(plan(v.inventory(one, card(1)), rules, v.NODE, CATALOGUE, parts=frozenset({Part.FIRMWARE})))
     assert ([(FIRST, 'rule narrow', text)] if expected else []) == [
         (r.accelerator, r.subject, r.reason) for r in refused if r.subject == 'rule narrow'
     ]
     told = [f for f in unmet(one, card(1, v.OLD), rules=rules) if f[0] == 'rule narrow']
     assert (
-        [('rule narrow', f'the {words} that the rule asks for', 'the BMC does not show it', 'narrow')] if expected else []
+        [('rule narrow', f'the {words} that the rule matches on', 'not shown by the BMC', 'narrow')] if expected else []
     ) == told
 
 
@@ -210,7 +210,7 @@ def test_what_a_hidden_card_has_to_block_and_its_floor_are_no_less_than_any_rule
     assert (v.HOST_DEVICE, 1) == (after.block, after.highest_floor)
 
 
-WHY = ': the BMC does not show all that the rule asks for'
+WHY = ': the BMC does not show every property that the rule matches on'
 
 
 @pytest.mark.parametrize('count', [0, 1, 2])
@@ -220,16 +220,16 @@ def test_a_count_does_not_hold_while_another_card_may_be_meant(count):
     refused = refusal_words.refused(
         plan(v.inventory(card(0), card(1, location=None)), rules, v.NODE, (), parts=frozenset({Part.LOCK}))
     )
-    assert f'{count} devices must match, 1 to 2 do{WHY}' in [r.reason for r in refused]
+    assert f'expected {count} matching device{"" if count == 1 else "s"}, found 1 to 2{WHY}' in [r.reason for r in refused]
     found = unmet(card(0), card(1, location=None), rules=rules)
-    assert [('present', f'{count} devices', f'1 to 2 devices{WHY}', 'counted')] == found
+    assert [('present', f'{count} device{"" if count == 1 else "s"}', f'1 to 2 devices{WHY}', 'counted')] == found
 
 
 def left_out(*cards, rules: Baseline) -> list[str]:
     """What the plan notes, and the verdict tells without being worse for it."""
     notes = refusal_words.notes(plan(v.inventory(*cards), rules, v.NODE, CATALOGUE, parts=frozenset({Part.LOCK})).notes)
-    found = [f'{n.label}: {n.text}' for n in notes if n.text.startswith('no rule says ')]
-    told = [f for f in judged(*cards, rules=rules).findings if f.fact.found.startswith('no rule says ')]
+    found = [f'{n.label}: {n.text}' for n in notes if n.text.startswith('no rule sets ')]
+    told = [f for f in judged(*cards, rules=rules).findings if f.fact.found.startswith('no rule sets ')]
     assert sorted(found) == sorted(f'{f.label}: {f.fact.found}' for f in told)
     assert all(f.met.value == 'yes' and str(f.subject) == f'rule {f.rule}' for f in told)
     return found
@@ -237,7 +237,7 @@ def left_out(*cards, rules: Baseline) -> list[str]:
 
 def test_an_identical_card_in_a_slot_that_no_rule_names_is_told():
     """What the rules for the other slots demand, and nothing demands of it; by the name of each rule."""
-    text = 'H100 GPU_2: no rule says firmware, and rule {} does for an identical card with another location'
+    text = 'H100 GPU_2: no rule sets firmware for this card, but rule {} does for an identical card with another location'
     assert [text.format('first'), text.format('second')] == left_out(card(0), card(1), card(2), rules=TWO)
     wide = Baseline(rules=(*TWO.rules, rule('rest', v.OLD, model='H100')))
     assert [] == left_out(card(0), card(1), card(2), rules=wide)
@@ -251,6 +251,6 @@ def test_a_card_that_the_default_locks_as_much_is_not_told():
     assert [] == left_out(card(0), card(1), rules=rules)
     ours = replace(v.NODE, exposure=baseline_rules.Exposure.SERVICE)
     notes = refusal_words.notes(plan(v.inventory(card(0), card(1)), rules, ours, (), parts=frozenset({Part.LOCK})).notes)
-    assert ['no rule says block, and rule one does for an identical card with another location'] == [
-        n.text for n in notes if n.text.startswith('no rule says ')
+    assert ['no rule sets block for this card, but rule one does for an identical card with another location'] == [
+        n.text for n in notes if n.text.startswith('no rule sets ')
     ]

@@ -210,7 +210,7 @@ FLASH = Flash(
     expects=v.OLD,
     content=FIRMWARE.content,
 )
-SOMETHING_ELSE = 'image gpu-new is not for this device, as catalogue and BMC have it now: plan anew'
+SOMETHING_ELSE = 'image gpu-new does not fit this device, as catalogue and BMC are now: plan again'
 
 
 def unfit(image=FIRMWARE, *more, action=FLASH, card=None, component=None, floor=0, **how):
@@ -240,14 +240,14 @@ def test_what_was_planned_and_is_so_still_may_be_written():
         (
             v.image(security_version=6),
             {},
-            f'image gpu-new is another one than was planned (firmware 6 sha256:{"0" * 64} instead of firmware 5 sha256:'
-            f'{"0" * 64}): plan anew',
+            f'image gpu-new has changed since it was planned (firmware 6 sha256:{"0" * 64} instead of firmware 5 sha256:'
+            f'{"0" * 64}): plan again',
         ),
-        (v.image(version='2.1'), {}, 'image gpu-new is version 2.1 now, and 2.0 was planned: plan anew'),
+        (v.image(version='2.1'), {}, 'image gpu-new is now version 2.1, but 2.0 was planned: plan again'),
         (
             v.image(version='2.1'),
             {'action': replace(FLASH, content=None)},
-            'image gpu-new is version 2.1 now, and 2.0 was planned: plan anew',
+            'image gpu-new is now version 2.1, but 2.0 was planned: plan again',
         ),
         (v.image(kind=ImageKind.REVOCATION), {'action': replace(FLASH, content=None)}, SOMETHING_ELSE),
         (v.image(component='NIC_*'), {}, SOMETHING_ELSE),
@@ -257,7 +257,7 @@ def test_what_was_planned_and_is_so_still_may_be_written():
         (v.image(fits=(Fit(model='H100'),)), {}, 'image gpu-new fits this device by vendor and model only'),
         (v.image(denied='CVE-1'), {}, 'version 2.0 is denied: CVE-1'),
         (FIRMWARE, {'floor': 6}, 'image gpu-new has security version 5, the floor is 6'),
-        (v.image(via=('0.8', '0.9')), {}, 'image gpu-new may be written over 0.8, 0.9 only: plan anew'),
+        (v.image(via=('0.8', '0.9')), {}, 'image gpu-new may be written over 0.8, 0.9 only: plan again'),
     ],
 )
 def test_why_what_was_planned_must_not_be_written_any_more_is_said(image, how, expected):
@@ -304,7 +304,7 @@ def test_a_function_is_written_where_it_belongs(image, how, expected):
     """Into the slot that was planned, whose item is the one that is written; what is denied is the very image."""
     how = {'action': PROGRAM, 'card': v.fpga(), 'component': v.slot(0).item} | how
     expected = (
-        'image gzip-2 is not for this device, as catalogue and BMC have it now: plan anew' if expected == 'for' else expected
+        'image gzip-2 does not fit this device, as catalogue and BMC are now: plan again' if expected == 'for' else expected
     )
     assert expected == unfit(image, **how)
     assert expected == unfit(image, v.function_image('old', denied='CVE-9'), **how)

@@ -144,7 +144,7 @@ def test_a_version_that_does_not_show_fails_after_the_time_to_settle():
     early = advance(value, gone, v.NOW + timedelta(seconds=59), PATIENCE).job
     late = advance(value, gone, v.NOW + timedelta(seconds=61), PATIENCE).job
     assert (ItemState.RUNNING, ItemState.FAILED) == (early.items[0].state, late.items[0].state)
-    assert 'forgotten the update' in late.reasons[0]
+    assert 'no longer shows the update' in late.reasons[0]
 
 
 def test_progress_counts_as_life():
@@ -428,7 +428,7 @@ def test_what_failed_is_a_reason_of_the_job_but_for_a_lock(action, counts):
     assert replace(failed, message=None, untouched=True) == untold.items[1]
     assert ((f'{describe(action)}: failed',) if counts else ()) == untold.reasons
     back = ended(restoring(replace(value, reasons=('first',)), 1), 1, ItemState.FAILED, LATER, 'no')
-    assert (('first', f'put back: {describe(action)}: no') if counts else ('first',)) == back.reasons
+    assert (('first', f'restore: {describe(action)}: no') if counts else ('first',)) == back.reasons
     assert () == ended(value, 1, ItemState.DONE, LATER, 'well').reasons
 
 
@@ -536,7 +536,7 @@ def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_las
     assert ['running'] == states(see(value, v.NOW + PATIENCE.settle, writes=gone))
     too_late = v.NOW + PATIENCE.settle + timedelta(seconds=1)
     failed = see(value, too_late, writes=gone).items[0]
-    why = 'the BMC has forgotten the update, and the version is not there'
+    why = 'the BMC no longer shows the update, and the new version is not shown'
     assert (ItemState.FAILED, too_late, why) == (failed.state, failed.since, failed.message)
     same = {0: WriteSight(seen=UpdateObservation.WORKING, percent=50)}
     for minutes in (0, 30):
@@ -548,11 +548,14 @@ def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_las
 @pytest.mark.parametrize(
     ('seen', 'expected'),
     [
-        (UpdateObservation.VANISHED, 'the BMC has forgotten the update, and the version is not there: 1.0 runs, 2.0 was sent'),
+        (
+            UpdateObservation.VANISHED,
+            'the BMC no longer shows the update, and the new version is not shown: 1.0 runs, 2.0 was sent',
+        ),
         (
             UpdateObservation.SUCCEEDED,
-            'the BMC says that the update succeeded, and the version is not there: 1.0 runs, 2.0 was sent; apply.reset of '
-            'image i is none: name the reset there if it runs only after one',
+            'the BMC says that the update succeeded, but the new version is not shown: 1.0 runs, 2.0 was sent; apply.reset of '
+            'image i is none: set it to the reset that the image needs, if it needs one',
         ),
     ],
 )
@@ -574,9 +577,9 @@ def test_what_is_put_back_waits_for_a_busy_bmc_just_as_long_as_anything_takes():
     late = v.NOW + PATIENCE.stall + timedelta(seconds=1)
     assert ['done', 'planned'] == states(see(value, late)), 'nothing keeps it busy'
     after = see(value, late, foreign={HOST: 1})
-    why = 'an update keeps BMC host busy, and did so for 0:45:00'
+    why = 'an update has kept BMC host busy for 0:45:00'
     failed = replace(value.items[1], state=ItemState.FAILED, since=late, message=why, untouched=True)
-    assert (failed, (f'put back: {describe(flash(1))}: {why}',)) == (after.items[1], after.reasons)
+    assert (failed, (f'restore: {describe(flash(1))}: {why}',)) == (after.items[1], after.reasons)
     assert ['planned'] == states(see(job(flash(0)), late, foreign={HOST: 1})), (
         'what is written first may wait till the deadline'
     )
@@ -594,14 +597,14 @@ def test_a_reset_that_came_is_done_and_one_that_does_not_come_is_told():
     assert {v.NOW + PATIENCE.reset} == {i.since for i in in_time.items[2:4]}
     late = v.NOW + PATIENCE.reset + timedelta(seconds=1)
     failed = see(value, late, resets={4: False}).items[4]
-    assert (ItemState.FAILED, late, 'did not come within 0:05:00') == (failed.state, failed.since, failed.message)
+    assert (ItemState.FAILED, late, 'the reset was not seen within 0:05:00') == (failed.state, failed.since, failed.message)
 
 
 @pytest.mark.parametrize(
     ('message', 'expected'),
     [
-        (None, 'did not come within 0:05:00'),
-        ('it was told to power off', 'it was told to power off, and was not seen off within 0:05:00'),
+        (None, 'the reset was not seen within 0:05:00'),
+        ('it was requested to power off', 'it was requested to power off, but the host was not seen off within 0:05:00'),
     ],
 )
 def test_a_host_that_is_not_seen_off_keeps_what_it_was_told(message, expected):

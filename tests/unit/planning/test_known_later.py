@@ -14,7 +14,7 @@ from tests.unit.execution.bench import Bench, Connection, Machine
 from tests.unit.planning import refusal_words
 from tests.unit.planning import values as v
 
-TEXT = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
+TEXT = 'the BMC may hide cards while the host is off, which is seen only then; hidden cards are not changed'
 
 
 def notes(*, hold: bool, power: PowerState = PowerState.ON, version: str = v.OLD) -> list[str]:
@@ -48,6 +48,6 @@ def test_a_card_that_is_hidden_while_the_host_is_off_fails_with_that_reason(hold
     _, outcome = bench.run(bench.job(hold=hold))
     assert isinstance(outcome, Failed)
     assert not any(entry.startswith('push') for entry in machine.log)
-    told = [reason for reason in outcome.reasons if 'the card is not there any more' in reason]
+    told = [reason for reason in outcome.reasons if 'the BMC no longer shows the card' in reason]
     assert told
-    assert hold is any('now that its host is off, and nothing of it was changed' in reason for reason in told)
+    assert hold is any('now that its host is off, and nothing on the card was changed' in reason for reason in told)

@@ -137,7 +137,7 @@ def test_a_change_that_opens_a_way_for_a_write_fails_the_job():
 def test_a_task_that_waits_for_a_restart_ends_the_wait(state):
     """However long it has run already: the lock says that it is pending."""
     found = only(sees(job((CLOSE, {})), replace(RUNS, state=state, awaits_restart=True), PATIENCE.reset + TICK))
-    assert (ItemState.DONE, 'the BMC carries it out with a restart') == (found.state, found.message)
+    assert (ItemState.DONE, 'the BMC applies the change with a restart') == (found.state, found.message)
     assert found.since == v.NOW + PATIENCE.reset + TICK
 
 
@@ -157,7 +157,7 @@ def test_a_lock_that_cannot_be_read_is_waited_for_until_the_deadline_and_as_long
         assert only(sees(job(unread, left=left), RUNS, after)).state is ItemState.RUNNING
     found = only(sees(job(unread, left=both), RUNS, both + TICK))
     assert (ItemState.FAILED, v.NOW + both + TICK) == (found.state, found.since)
-    assert found.message == 'the BMC has accepted the change, and the lock could not be read since'
+    assert found.message == 'the BMC accepted the change, but the lock could not be read since'
 
 
 def test_every_change_is_looked_at_and_nothing_else():
@@ -213,8 +213,8 @@ def test_a_lock_has_as_long_to_show_a_change_as_a_device_takes(shown):
     found = only(reads(job(unshown), *locks, after=PATIENCE.settle + TICK))
     assert (ItemState.FAILED, v.NOW + PATIENCE.settle + TICK) == (found.state, found.since)
     what = 'the lock is not shown' if shown is None else 'the lock is unlocked'
-    said = '(the BMC took it, and said: Policy)'
-    assert found.message == f'the BMC has accepted the change, and {what} after {PATIENCE.settle} {said}'
+    said = '(the BMC accepted it with the message: Policy)'
+    assert found.message == f'the BMC accepted the change, but {what} after {PATIENCE.settle} {said}'
     # sent before the deadline, its task ended long after it
     ended_late = (CLOSE, {'follows': False, 'since': v.NOW + PATIENCE.settle})
     assert only(reads(job(ended_late, left=TICK), *locks, after=PATIENCE.settle + TICK)).state is ItemState.RUNNING
@@ -297,7 +297,9 @@ def test_what_a_bmc_said_against_a_change_is_told_unless_the_lock_is_closed_in_t
     """Of an opened one always; whatever stands before it."""
     inventory = v.inventory(v.gpu(locks=() if lock is None else (lock,)))
     verb = 'engage' if isinstance(change, Engage) else 'release'
-    expected = [f'{verb} rot of {v.GPU} at {LOCK.ref}: the BMC took it, and said: may need a licence'] if is_told else []
+    expected = (
+        [f'{verb} rot of {v.GPU} at {LOCK.ref}: the BMC accepted it with the message: may need a licence'] if is_told else []
+    )
     assert expected == list(lock_changes.objected(job((WRITE, SAID), (CLOSE, {}), (change, said)), inventory))
 
 

@@ -240,7 +240,7 @@ def test_parts_that_a_bmc_calls_by_one_name_are_covered_by_no_lock_of_that_name(
     """Nobody can tell which of them it is; a lock of all the device covers them."""
     twice = v.gpu(firmware=(v.component(), v.component()))
     lock = v.reading(scope=Scope.COMPONENT, part='GPU_0')
-    unknown = replace(lock, state=LockState.UNKNOWN, reason='the BMC calls several parts of the device GPU_0')
+    unknown = replace(lock, state=LockState.UNKNOWN, reason='the BMC shows several parts of the device with the id GPU_0')
     expected = Coverage(subject=GPU_0, state=LockState.UNKNOWN, reading=unknown)
     assert (expected, expected) == coverage(twice, WritePath.HOST_DEVICE, [lock])
     whole = Coverage(subject=GPU_0, state=FOUND_CLOSED, reading=v.reading())

@@ -17,8 +17,13 @@ LATER = v.NOW + timedelta(seconds=1)
 WAITS = v.reading(needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM)
 
 CASES = [
-    (v.reading(LockState.LOCKED_VERIFIED), v.engagement(), LockState.UNKNOWN, 'a mechanism may not call itself verified'),
-    (v.reading(), None, LockState.LOCKED_REPORTED, 'found closed, not engaged by us'),
+    (
+        v.reading(LockState.LOCKED_VERIFIED),
+        v.engagement(),
+        LockState.UNKNOWN,
+        'a lock mechanism reported itself as verified, which it must not',
+    ),
+    (v.reading(), None, LockState.LOCKED_REPORTED, 'found locked, but not engaged by us'),
     (v.reading(), v.engagement(accelerator=v.FPGA), LockState.LOCKED_REPORTED, 'engaged on another card'),
     (v.reading(part='a'), v.engagement(part='b'), LockState.LOCKED_REPORTED, 'engaged for another part of this card'),
     (v.reading(), v.engagement(lifecycle=6), LockState.LOCKED_REPORTED, 'engaged in an earlier lifecycle of the node'),
@@ -30,7 +35,7 @@ CASES = [
         LockState.LOCKED_REPORTED,
         'read over the session that engaged it',
     ),
-    (WAITS, v.engagement(WAITS, reset_at=None), LockState.PENDING_RESET, 'in force after a power-cycle only'),
+    (WAITS, v.engagement(WAITS, reset_at=None), LockState.PENDING_RESET, 'in effect only after a power-cycle'),
     (v.reading(reason='as it says'), v.engagement(), LockState.LOCKED_VERIFIED, None),
 ]
 
@@ -38,7 +43,7 @@ SLOT = 'FPGA/ReconfigurationSlots/1/ProgrammableFromHost'
 
 WRONG = [{'MessageId': 'Base.1.19.InternalError', 'MessageSeverity': 'Critical'}]
 
-IT_IS = 'the BMC says beside it that something went wrong (Critical: Base.1.19.InternalError)'
+IT_IS = 'the BMC reports an error next to it (Critical: Base.1.19.InternalError)'
 
 
 @pytest.mark.parametrize(('reading', 'record', 'state', 'why'), CASES)
@@ -52,7 +57,7 @@ def test_what_comes_with_the_start_of_the_host_says_so():
     """It counts, and whoever reads why sees that it is not in force yet."""
     waits = v.reading(LockState.PENDING_RESET, needs=ResetKind.SYSTEM_RESET, reset=v.SYSTEM, with_start=v.SYSTEM)
     found = judge(waits, [v.engagement(waits, reset_at=None)], lifecycle=v.LIFECYCLE, flow=Flow.DEPLOY, starting=v.SYSTEM)
-    assert replace(waits, state=LockState.LOCKED_VERIFIED, reason='comes in force with the start of the host') == found
+    assert replace(waits, state=LockState.LOCKED_VERIFIED, reason='takes effect with the start of the host') == found
 
 
 def test_what_shows_no_items_is_called_the_device():
@@ -125,5 +130,5 @@ def test_a_message_beside_a_property_is_found_by_each_place_that_it_stands_for()
 )
 def test_only_a_message_that_says_ok_is_none(messages, said):
     """Its newer word counts before the older one; what says nothing of how bad it is may be bad."""
-    expected = None if said is None else f'the BMC says beside it that something went wrong {said}'
+    expected = None if said is None else f'the BMC reports an error next to it {said}'
     assert expected == trouble({'@Message.ExtendedInfo': messages})

@@ -71,7 +71,7 @@ def test_each_lock_is_judged_by_the_records_of_its_own_place() -> None:
     assert {LockState.LOCKED_VERIFIED} == {
         r.state for a in judged(seen, ours, lifecycle=LIFECYCLE).accelerators for r in a.locks
     }
-    unmet = [f for f in verify(seen, baseline(), NODE, (), ours, lifecycle=LIFECYCLE).findings if 'any more' in f.fact.found]
+    unmet = [f for f in verify(seen, baseline(), NODE, (), ours, lifecycle=LIFECYCLE).findings if 'no longer' in f.fact.found]
     assert [a.id for a in seen.accelerators] == [f.accelerator for f in unmet]
     assert {(Met.NO, LockState.UNKNOWN)} == {(f.met, f.state) for f in unmet}
 
@@ -91,6 +91,6 @@ def test_a_lock_of_a_whole_machine_that_is_gone_is_missed_by_each_of_its_devices
     gone = engagement(reading(accelerator=first.id, place='Managers/BMC', scope=Scope.BMC), scope=Scope.BMC)
     own = engagement(reading(accelerator=first.id, place='Chassis/Gone'))
     found = verify(seen, baseline(), NODE, (), [own, gone], lifecycle=LIFECYCLE).findings
-    missed = [(f.accelerator, f.fact.expected) for f in found if 'any more' in f.fact.found]
+    missed = [(f.accelerator, f.fact.expected) for f in found if 'no longer' in f.fact.found]
     assert [first.id, first.id, *(a.id for a in seen.accelerators[1:])] == [identity for identity, _ in missed]
     assert ['Chassis/Gone', 'Managers/BMC'] == [said.partition('/redfish/v1/')[2].partition(',')[0] for _, said in missed[:2]]

@@ -155,7 +155,7 @@ def test_an_unlock_says_which_locks_it_leaves_closed():
     two = (v.gpu(locks=(v.reading(), kcs, open_one)), v.gpu(id='uuid:gpu-1', locks=(replace(kcs, accelerator='uuid:gpu-1'),)))
     result = made(v.inventory(*two), parts=frozenset({Part.UNLOCK}))
     assert ['rot'] == [a.mechanism for a in result.actions if isinstance(a, Release)]
-    text = 'left closed: kcs at host:/redfish/v1/Managers/1, for no rule wants host-bmc-ipmi blocked'
+    text = 'left engaged: kcs at host:/redfish/v1/Managers/1, since no rule requires host-bmc-ipmi to be blocked'
     assert [('BMC host', text)] == [(n.label, n.text) for n in in_words(result.notes)]
     all_paths = made(v.inventory(*two), v.baseline(block=v.ALL_PATHS), parts=frozenset({Part.UNLOCK}))
     assert {'rot', 'kcs'} == {a.mechanism for a in all_paths.actions if isinstance(a, Release)}
@@ -175,8 +175,8 @@ def test_a_lock_that_the_device_cannot_close_is_refused_before_anything_is_engag
     """Engaging it would leave the way in. Where another lock closes the same path, nothing is missed."""
     hollow = v.reading(LockState.UNLOCKED, mechanism='hollow', place='Drives/0', closable=False, reason='it cannot lock x')
     reasons = refusal_words.sentences(made(v.inventory(v.gpu(locks=(hollow,)))))
-    assert ['H100 GPU_0, lock host-device: GPU_0 cannot be closed by hollow at host:/redfish/v1/Drives/0: it cannot lock x '
-            '(rule all demands it)'] == reasons  # fmt: skip
+    why = 'it cannot lock x (rule all requires it)'
+    assert [f'H100 GPU_0, lock host-device: GPU_0 cannot be locked by hollow at host:/redfish/v1/Drives/0: {why}'] == reasons
     open_one = v.reading(LockState.UNLOCKED)
     assert () == made(v.inventory(v.gpu(locks=(hollow, open_one)))).refusals
     enabled = replace(hollow, state=LockState.PARTIAL)
@@ -278,16 +278,16 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
     [
         (None, v.NO_FIRMWARE),
         (UpdateFacts(push=False, pull=True), 'can only fetch images itself (SimpleUpdate)'),
-        (UpdateFacts(push=False, pull=True), 'for that set option [baremetal_acc] image_server_host, in the configuration of'),
+        (UpdateFacts(push=False, pull=True), 'set option [baremetal_acc] image_server_host, in the configuration of'),
         (UpdateFacts(push=False, pull=False), 'offers no way to send an image'),
-        (UpdateFacts(push=True, pull=True, max_size=999), 'image gpu-new has 1000 bytes, BMC host takes 999'),
+        (UpdateFacts(push=True, pull=True, max_size=999), 'image gpu-new has 1000 bytes, BMC host accepts at most 999'),
         (
             UpdateFacts(
                 push=True,
                 pull=False,
                 sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
             ),
-            'BMC host takes no image: it applies images only at night',
+            'BMC host accepts no image: it applies images only at night',
         ),
     ],
 )
@@ -334,9 +334,9 @@ def test_a_restore_image_that_fits_another_card_is_refused():
 def test_a_machine_that_may_hide_devices_is_refused():
     """So is one with none, or with too few."""
     gap = Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True)
-    assert ['devices may lie behind what could not be read: HTTP 500'] == reasons(v.inventory(v.gpu(), gaps=(gap,)))
+    assert ['devices may be hidden by what could not be read: HTTP 500'] == reasons(v.inventory(v.gpu(), gaps=(gap,)))
     assert ['none was found'] == reasons(replace(v.inventory(), accelerators=()))
-    assert ['4 devices must match, 1 do'] == reasons(baseline=v.baseline(count=4))
+    assert ['expected 4 matching devices, found 1'] == reasons(baseline=v.baseline(count=4))
 
 
 def test_a_waived_open_path_is_said_out_loud():
@@ -354,12 +354,12 @@ def test_a_waived_open_path_is_said_out_loud():
 def test_a_waiver_that_has_ended_refuses_and_says_so():
     """From the very moment; and one that would hold for more than a year has never begun."""
     paths = {'block': frozenset({WritePath.HOST_BMC_IPMI})}
-    asked = 'no mechanism blocks this path for GPU_0 (rule all demands it); the waiver of rule all by security '
+    asked = 'no mechanism blocks this path for GPU_0 (rule all requires it); the waiver of rule all by security '
     for expires, why in (
-        (v.NOW, 'ended 2026-11-21 12:00:00 UTC'),
+        (v.NOW, 'expired 2026-11-21 12:00:00 UTC'),
         (
             v.NOW + timedelta(days=366, seconds=1),
-            'would hold until 2027-11-22 12:00:01 UTC, and none holds for more than 366 days',
+            'runs until 2027-11-22 12:00:01 UTC, but no waiver may run for more than 366 days',
         ),
     ):
         rules = v.waiving(waiver=v.waiver(WritePath.HOST_BMC_IPMI, expires=expires), **paths)
@@ -371,7 +371,7 @@ def test_a_waiver_that_has_ended_refuses_and_says_so():
 def test_a_waiver_of_another_path_waives_nothing():
     """Each path is waived by its name."""
     rules = v.waiving(WritePath.HOST_BMC_REDFISH, block=frozenset({WritePath.HOST_BMC_IPMI}))
-    assert ['no mechanism blocks this path for GPU_0 (rule all demands it)'] == reasons(baseline=rules)
+    assert ['no mechanism blocks this path for GPU_0 (rule all requires it)'] == reasons(baseline=rules)
 
 
 def test_a_waiver_is_for_no_mechanism_that_has_vanished():
@@ -469,10 +469,10 @@ def test_an_item_of_two_devices_is_refused():
     twin = v.gpu(id='uuid:gpu-1', refs=(v.ref('Systems/1/Processors/GPU_1'),), locks=())
     found = reasons(v.inventory(v.gpu(), twin), v.baseline(block=frozenset()))
     assert 2 == len(found)
-    assert all('stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_0 of' in reason for reason in found)
+    assert all('represents several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_0 of' in reason for reason in found)
     above = replace(v.component(), ref=v.ref('UpdateService/FirmwareInventory/'))
     other = v.gpu(firmware=(above, v.component('Other')))
-    assert any('stands for several parts' in reason for reason in reasons(v.inventory(other)))
+    assert any('represents several parts' in reason for reason in reasons(v.inventory(other)))
 
 
 def test_two_slots_of_one_item_are_refused():
@@ -480,7 +480,7 @@ def test_two_slots_of_one_item_are_refused():
     slot = v.slot(1, None, None)
     shared = replace(slot, item=v.slot(0).item)
     found = reasons(v.inventory(v.fpga(slots=(v.slot(0), shared))), FUNCTIONS)
-    assert any('stands for several parts: slot Slot0 of' in reason for reason in found)
+    assert any('represents several parts: slot Slot0 of' in reason for reason in found)
 
 
 def test_a_slot_whose_item_is_a_guess_is_refused():
@@ -495,7 +495,7 @@ def test_a_slot_whose_item_is_a_guess_is_refused():
 def test_two_devices_of_one_identity_are_refused():
     """What is expected of one of them would be looked for in the other."""
     twin = v.gpu(firmware=(v.component('GPU_1'),), refs=(v.ref('Systems/1/Processors/GPU_1'),))
-    assert '2 devices have this identity, so nobody can tell which one is meant' in reasons(v.inventory(v.gpu(), twin))
+    assert '2 devices have this identity, so it is unknown which one is meant' in reasons(v.inventory(v.gpu(), twin))
 
 
 # ------------------------------------------------------------------------------------------------------ down, and denied
@@ -536,7 +536,7 @@ def test_a_denied_version_that_runs_is_written_over_or_refused():
     running = v.image('gpu-old', version=v.OLD, denied='CVE-2026-1')
     assert [] == reasons(catalogue=(v.image(), running))
     (found,) = reasons(baseline=v.baseline(firmware=None), catalogue=(running,))
-    assert 'version 1.0 is denied (CVE-2026-1), and no rule says which one it has to run' == found
+    assert 'version 1.0 is denied (CVE-2026-1), and no rule says which version to run instead' == found
     assert [] == reasons(baseline=v.baseline(firmware=None), catalogue=(running,), parts=frozenset({Part.LOCK}))
 
 
@@ -562,7 +562,7 @@ def test_a_denied_function_that_no_rule_speaks_of_is_refused():
     """Nothing that the plan could do would make the machine good."""
     denied = v.function_image(denied='it leaks')
     (found,) = reasons(v.inventory(v.fpga()), v.baseline(firmware=None), catalogue=(denied,))
-    assert 'holds gzip-2, which is denied (it leaks), and no rule says what it has to hold' == found
+    assert 'holds gzip-2, which is denied (it leaks), and no rule says what the slot has to hold instead' == found
 
 
 # -------------------------------------------------------------------------------------------------------------- the way back
@@ -582,8 +582,8 @@ def test_every_flash_carries_its_way_back():
         ({'security_version': 4}, 'restore image back has security version 4, the floor is 5'),
         ({'component': 'HGX_ERoT_*'}, 'restore image back does not fit this device'),
         ({'fits': (Fit(model='H100'),)}, 'restore image back fits this device by vendor and model only'),
-        ({'kind': ImageKind.REVOCATION}, 'restore image back is no firmware image to go back to'),
-        ({'size_bytes': 5000}, 'restore image back has 5000 bytes, its BMC takes 4000'),
+        ({'kind': ImageKind.REVOCATION}, 'restore image back is not a firmware image'),
+        ({'size_bytes': 5000}, 'restore image back has 5000 bytes, its BMC accepts at most 4000'),
     ],
 )
 def test_a_way_back_that_is_none_is_refused(change, reason):
@@ -649,7 +649,7 @@ def test_a_reset_between_two_steps_is_refused_and_the_first_one_named():
     between = replace(STEPS[1], reset=ResetKind.SYSTEM_RESET)
     result = made(catalogue=(STEPS[0], between, STEPS[2]))
     (found,) = refusal_words.reasons(result)
-    assert 'demand version 1.5 first (image gpu-1.5, in force after a system-reset)' in found
+    assert 'require version 1.5 first (image gpu-1.5, in effect after a system-reset)' in found
     assert [] == [a for a in result.actions if isinstance(a, Flash)]
     step = made(baseline=v.baseline(firmware=(('GPU_*', '1.5'),)), catalogue=(STEPS[0], between, STEPS[2]))
     assert () == step.refusals
@@ -659,7 +659,10 @@ def test_a_reset_between_two_steps_is_refused_and_the_first_one_named():
 def test_a_version_from_which_no_way_leads_is_refused():
     """The plan does not write what the catalogue does not allow."""
     (found,) = reasons(catalogue=(v.image(via=('1.9',)),))
-    assert 'image gpu-new may be written over 1.9 only, and 1.0 runs: no images of the catalogue lead there' in found
+    assert (
+        'image gpu-new may be written over 1.9 only, and 1.0 runs; the catalogue has no chain of images that leads there'
+        in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -667,9 +670,9 @@ def test_a_version_from_which_no_way_leads_is_refused():
     [
         ({'security_version': 4}, 'image gpu-1.2 has security version 4, the floor is 5'),
         ({'fits': (Fit(model='H100'),)}, 'image gpu-1.2 fits by vendor and model only'),
-        ({'size_bytes': 5000}, 'image gpu-1.2 has 5000 bytes, BMC host takes 4000'),
+        ({'size_bytes': 5000}, 'image gpu-1.2 has 5000 bytes, BMC host accepts at most 4000'),
         ({'restore': 'lost'}, 'restore image lost is not in the catalogue'),
-        ({'denied': 'CVE-1'}, 'no images of the catalogue lead there'),
+        ({'denied': 'CVE-1'}, 'the catalogue has no chain of images that leads there'),
     ],
 )
 def test_a_step_is_as_safe_as_what_it_leads_to(change, reason):
@@ -680,7 +683,7 @@ def test_a_step_is_as_safe_as_what_it_leads_to(change, reason):
 
 
 FORCES = (v.facts(update=UpdateFacts(push=True, pull=True, forces=True)),)
-EQUAL = 'is sent with ForceUpdate: this version is there, and a BMC may skip an image of it'
+EQUAL = 'is sent with ForceUpdate: this version is already installed, and a BMC may skip an image of the same version'
 
 
 @pytest.mark.parametrize('forces', [True, False])
@@ -755,7 +758,7 @@ def test_a_revocation_waits_until_all_firmware_of_the_card_runs(firmware):
     """After it the card takes nothing older: whatever might have to be put back must be out of the way."""
     result = made(v.inventory(v.gpu(firmware=firmware)), REVOKED, catalogue=(v.image(), REVOKE))
     (found,) = refusal_words.reasons(result)
-    assert 'cannot be undone, so all firmware has to run before it' in found
+    assert 'cannot be undone, so all other firmware has to run first' in found
     assert 'revoke-1' not in [a.image for a in result.actions if isinstance(a, Flash | CheckImage)]
 
 
@@ -766,7 +769,7 @@ def test_two_revocations_of_a_card_may_come_together():
     rules = v.baseline(revocations=('revoke-1', 'revoke-2'))
     assert ['Keys', 'Root'] == sorted(a.component for a in flashes(v.inventory(card), rules, catalogue=(REVOKE, other)))
     (found,) = reasons(v.inventory(card), rules, catalogue=(REVOKE, replace(other, component='Keys')))
-    assert 'version 7 is demanded of Keys already' == found
+    assert 'version 7 is already required of Keys' == found
 
 
 @pytest.mark.parametrize(
@@ -778,7 +781,7 @@ def test_two_revocations_of_a_card_may_come_together():
         (replace(REVOKE, fits=(Fit(pci='0x8086:0x0b2b'),)), 'no component of the device fits'),
         (replace(REVOKE, fits=(Fit(model='H100'),)), 'image revoke-1 fits by vendor and model only'),
         (replace(REVOKE, denied='wrong key'), 'image revoke-1 is denied: wrong key'),
-        (replace(REVOKE, restore='gpu-new'), 'restore image gpu-new is no firmware image to go back to'),
+        (replace(REVOKE, restore='gpu-new'), 'restore image gpu-new is not a firmware image'),
     ],
 )
 def test_a_revocation_that_is_not_safe_is_refused(image, reason):
@@ -808,7 +811,7 @@ def test_a_held_host_is_not_given_back_with_a_quarantined_card_that_is_not_writt
     immediate = made(both, v.baseline(block=frozenset()), catalogue=(v.image(reset=ResetKind.NONE),), **how)
     assert [ResetPurpose.HOLD] == [a.purpose for a in immediate.actions if isinstance(a, Reset)]
     assert any('the host is left powered off' in n.text and 'uuid:gpu-1' in n.text for n in in_words(immediate.notes))
-    assert any('let the same job write that, too' in r for r in reasons(both, v.baseline(block=frozenset()), **how))
+    assert any('write the quarantined cards in the same job' in r for r in reasons(both, v.baseline(block=frozenset()), **how))
     together = made(both, v.baseline(block=frozenset()), again=how['spoilt'], **how)
     assert ([], 2) == (list(together.refusals), sum(isinstance(a, Flash) for a in together.actions))
     assert [ResetPurpose.HOLD, ResetPurpose.RESUME] == [a.purpose for a in together.actions if isinstance(a, Reset)]
@@ -1046,7 +1049,7 @@ def test_what_makes_the_floor_and_what_lifts_it_is_told():
     """Whoever has to go down reads which version is in the way, and which word of which rule lets it; a floor stays a floor."""
     running = v.image('gpu-old', version=v.OLD, security_version=6)
     (found,) = reasons(catalogue=(v.image(), running))
-    assert found.endswith('the floor is 6, that of 1.0, which runs: only downgrade = "allow" in rule all lets it go down')
+    assert found.endswith('the floor is 6, that of 1.0, which runs: only downgrade = "allow" in rule all permits a lower one')
     (found,) = reasons(catalogue=(v.image(), running), baseline=v.baseline(security_floor=9))
     assert found.endswith('the floor is 9')
 
@@ -1054,7 +1057,10 @@ def test_what_makes_the_floor_and_what_lifts_it_is_told():
 def test_an_image_of_that_version_for_other_ids_is_named():
     """Not "the catalogue has none", which sends its author looking for a version that is there."""
     (found,) = reasons(catalogue=(v.image(fits=(Fit(vendor='NVIDIA', model='H100 PCIe'),)),))
-    assert 'no image of version 2.0 that fits: the device shows other ids than the fits of gpu-new, or hides them' in found
+    assert (
+        'no image of version 2.0 that fits: the ids that the device shows differ from the fits of gpu-new, or are hidden'
+        in found
+    )
     (found,) = reasons(catalogue=())
     assert 'the catalogue has no image of version 2.0 that fits (rule all)' in found
 
@@ -1062,7 +1068,9 @@ def test_an_image_of_that_version_for_other_ids_is_named():
 def test_an_image_without_a_way_back_is_noted():
     """Whoever lets it be written knows before that nothing brings the device back."""
     made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore=None),))
-    assert [n for n in in_words(made.notes) if 'firmware GPU_0 has no way back: image gpu-new says restore = "none"' in n.text]
+    assert [
+        n for n in in_words(made.notes) if 'firmware GPU_0 has no restore image: image gpu-new says restore = "none"' in n.text
+    ]
     back = v.image('back', version=v.OLD)
     made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore='back'), back))
-    assert [] == [n for n in in_words(made.notes) if 'no way back' in n.text]
+    assert [] == [n for n in in_words(made.notes) if 'no restore image' in n.text]

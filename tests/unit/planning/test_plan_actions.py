@@ -49,7 +49,7 @@ HOLD = reset('the host must not run while locks are open', purpose=ResetPurpose.
 
 
 def resume(*why, kind=ResetKind.NONE):
-    return reset('give the host back', *why, purpose=ResetPurpose.RESUME, kind=kind)
+    return reset('return the host to service', *why, purpose=ResetPurpose.RESUME, kind=kind)
 
 
 def without_identity(action):

@@ -93,22 +93,22 @@ SCENES = {
     'two of one identity': (
         ((v.gpu(firmware=()), v.gpu(firmware=())), v.baseline(firmware=None)),
         {},
-        (of_node(v.GPU, '2 devices have this identity, so nobody can tell which one is meant'),),
+        (of_node(v.GPU, '2 devices have this identity, so it is unknown which one is meant'),),
     ),
     'a gap that hides devices, and one that hides none': (
         (v.gpu(),),
         {'gaps': (Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True), Gap(ref=v.ref('Fabrics'), reason='HTTP 404'))},
-        (of_node('host:/redfish/v1/Chassis', 'devices may lie behind what could not be read: HTTP 500'),),
+        (of_node('host:/redfish/v1/Chassis', 'devices may be hidden by what could not be read: HTTP 500'),),
     ),
     'too few devices': (
         (v.gpu(), v.baseline(count=4)),
         {},
-        (of_node('rule all', '4 devices must match, 1 do'),),
+        (of_node('rule all', 'expected 4 matching devices, found 1'),),
     ),
     'too many devices': (
         (v.gpu(), v.baseline(count=0)),
         {},
-        (of_node('rule all', '0 devices must match, 1 do'),),
+        (of_node('rule all', 'expected 0 matching devices, found 1'),),
     ),
     'as many devices as there must be': ((v.gpu(), v.baseline(count=1)), {}, ()),
     'a number for other nodes': (
@@ -125,7 +125,7 @@ SCENES = {
         (
             of_gpu(
                 'rule theirs',
-                'the BMC does not show the vendor that it asks for, so it may be for this device',
+                'the BMC does not show the vendor that the rule matches on, so the rule may apply to this device',
             ),
         ),
     ),
@@ -144,8 +144,8 @@ SCENES = {
         ),
         {'gaps': (Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),)},
         (
-            of_node('host:/redfish/v1/Chassis', 'devices may lie behind what could not be read: HTTP 500'),
-            of_node('rule all', '3 devices must match, 2 do'),
+            of_node('host:/redfish/v1/Chassis', 'devices may be hidden by what could not be read: HTTP 500'),
+            of_node('rule all', 'expected 3 matching devices, found 2'),
             of_fpga('firmware GPU_*', 'the BMC reports no such component'),
             of_fpga('function gzip', 'no slot of the device matches'),
             of_gpu('firmware GPU_*', 'the BMC reports no such component'),
@@ -189,12 +189,12 @@ SCENES = {
     'a denied version runs': (
         (v.gpu(), v.baseline(firmware=None), (replace(RUNNING, denied='CVE-1'),)),
         {},
-        firmware('version 1.0 is denied (CVE-1), and no rule says which one it has to run'),
+        firmware('version 1.0 is denied (CVE-1), and no rule says which version to run instead'),
     ),
     'a denied version waits for a reset': (
         (v.gpu(firmware=(v.component(staged=v.NEW),)), v.baseline(firmware=None), (v.image(denied='CVE-1'),)),
         {},
-        firmware('version 2.0 is denied (CVE-1), and no rule says which one it has to run'),
+        firmware('version 2.0 is denied (CVE-1), and no rule says which version to run instead'),
     ),
     'a denied version runs in what has no Id': (
         (
@@ -203,17 +203,17 @@ SCENES = {
             (replace(RUNNING, denied='CVE-1'),),
         ),
         {},
-        (of_gpu(f'firmware {ITEM}', 'version 1.0 is denied (CVE-1), and no rule says which one it has to run'),),
+        (of_gpu(f'firmware {ITEM}', 'version 1.0 is denied (CVE-1), and no rule says which version to run instead'),),
     ),
     'two components of one name': (
         (v.gpu(firmware=(v.component(), replace(v.component(), ref=v.ref('Other')))), v.baseline(block=frozenset())),
         {},
-        firmware('the BMC calls several items of the device GPU_0'),
+        firmware('the BMC shows several firmware items of the device with the Id GPU_0'),
     ),
     'a version that could not be read': (
         (v.gpu(firmware=(v.component(version=None),)),),
         {},
-        firmware('its version could not be read, so nobody can tell what would be overwritten'),
+        firmware('its version could not be read, so it is unknown what would be overwritten'),
     ),
     'a component that is a guess': (
         (v.gpu(firmware=(v.component(certain=False),)),),
@@ -258,8 +258,9 @@ SCENES = {
         ),
         {},
         firmware(
-            'the catalogue has no image of version 2.0 that fits: the device shows other ids than the fits of pcie-0, pcie-1, '
-            'pcie-2, pcie-3 and 1 more, or hides them (rule all)'
+            'the catalogue has no image of version 2.0 that fits: the ids that the device shows differ from the fits '
+            'of pcie-0, pcie-1, '
+            'pcie-2, pcie-3 and 1 more, or are hidden (rule all)'
         ),
     ),
     'several images': (
@@ -288,8 +289,8 @@ SCENES = {
         (v.gpu(), v.baseline(security_floor=3), (v.image(), replace(RUNNING, security_version=6))),
         {},
         firmware(
-            'image gpu-new has security version 5, the floor is 6, that of 1.0, which runs: only downgrade = "allow" in rule '
-            'all lets it go down'
+            'image gpu-new has security version 5, the floor is 6, that of 1.0, which runs: only downgrade = "allow" '
+            'in rule all permits a lower one'
         ),
     ),
     'a step that goes down': (
@@ -300,8 +301,8 @@ SCENES = {
         ),
         {},
         firmware(
-            'image gpu-new has security version 4, the floor is 5, that of what is written before it: only downgrade = "allow" '
-            'in rule all lets it go down'
+            'image gpu-new has security version 4, the floor is 5, that of what is written before it: only downgrade '
+            '= "allow" in rule all permits a lower one'
         ),
     ),
     'a downgrade that the rule allows': (
@@ -317,16 +318,17 @@ SCENES = {
         (v.gpu(), None, (v.image(via=('1.8', '1.9')),)),
         {},
         firmware(
-            'image gpu-new may be written over 1.8, 1.9 only, and 1.0 runs: no images of the catalogue lead there; one that is '
-            'denied, or of a version that several bring, does not'
+            'image gpu-new may be written over 1.8, 1.9 only, and 1.0 runs; the catalogue has no chain of images that '
+            'leads there '
+            '(images that are denied, or whose version several images have, are not used)'
         ),
     ),
     'a step that needs a reset': (
         (v.gpu(), None, (v.image(via=('1.5',)), v.image('step', version='1.5', reset=ResetKind.SYSTEM_RESET))),
         {},
         firmware(
-            'image gpu-new may be written over 1.5 only, and 1.0 runs: demand version 1.5 first (image step, in force after a '
-            'system-reset)'
+            'image gpu-new may be written over 1.5 only, and 1.0 runs: require version 1.5 first (image step, in '
+            'effect after a system-reset)'
         ),
     ),
     # --------------------------------------------------------------------------------------------------- the way back
@@ -340,7 +342,7 @@ SCENES = {
         {},
         tuple(
             of_gpu('firmware GPU_0', f'restore image back {why}')
-            for why in ('does not fit this device', 'is no firmware image to go back to')
+            for why in ('does not fit this device', 'is not a firmware image')
         ),
     ),
     'a way back that is denied': (
@@ -394,7 +396,7 @@ SCENES = {
     'a way back that is too large': (
         (v.gpu(), None, (v.image(restore='back'), replace(BACK, size_bytes=4001))),
         {'bmc': {'update': UpdateFacts(push=True, pull=True, max_size=4000)}},
-        firmware('restore image back has 4001 bytes, its BMC takes 4000'),
+        firmware('restore image back has 4001 bytes, its BMC accepts at most 4000'),
     ),
     'a way back of the largest size': (
         (v.gpu(), None, (v.image(restore='back'), replace(BACK, size_bytes=4000))),
@@ -416,15 +418,15 @@ SCENES = {
         (v.gpu(),),
         {'bmc': {'update': UpdateFacts(push=False, pull=True)}},
         firmware(
-            'BMC host can only fetch images itself (SimpleUpdate): for that set option [baremetal_acc] image_server_host, in '
-            'the configuration of the machine that this runs on, to the address at which BMCs reach it'
+            'BMC host can only fetch images itself (SimpleUpdate): set option [baremetal_acc] image_server_host, in '
+            'the configuration of the machine that this runs on, to the address at which BMCs reach that machine'
         ),
     ),
     'a BMC that offers nothing': (
         (v.gpu(),),
         {'bmc': {'update': UpdateFacts(push=False, pull=False)}},
         firmware(
-            'BMC host offers no way to send an image, neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate',
+            'BMC host offers no way to send an image: it has no MultipartHttpPushUri, HttpPushUri or SimpleUpdate',
         ),
     ),
     'a BMC that would not take it': (
@@ -438,7 +440,7 @@ SCENES = {
                 )
             }
         },
-        firmware('BMC host takes no image: it applies images only at night'),
+        firmware('BMC host accepts no image: it applies images only at night'),
     ),
     'a BMC that takes it': (
         (v.gpu(),),
@@ -454,7 +456,7 @@ SCENES = {
     'an image that is too large': (
         (v.gpu(),),
         {'bmc': {'update': UpdateFacts(push=True, pull=True, max_size=999)}},
-        firmware('image gpu-new has 1000 bytes, BMC host takes 999'),
+        firmware('image gpu-new has 1000 bytes, BMC host accepts at most 999'),
     ),
     'no System to reset': (
         (v.gpu(), OPEN),
@@ -481,7 +483,7 @@ SCENES = {
     'a System to hold whose power nobody knows': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
         {'hold': True, 'bmc': {'power': PowerState.UNKNOWN}},
-        (of_node('host', 'must be powered off first, and its BMC does not tell whether it is on'),),
+        (of_node('host', 'must be powered off first, and its BMC does not report its power state'),),
     ),
     'a System whose power nobody knows and that need not be held': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
@@ -516,7 +518,7 @@ SCENES = {
             (v.image('keys-6', component='Keys', version='6'), REVOKE),
         ),
         {},
-        (of_gpu('revocation revoke-1', 'version 6 is demanded of Keys already'),),
+        (of_gpu('revocation revoke-1', 'version 6 is already required of Keys'),),
     ),
     'a revocation of what has to run that very version': (
         (
@@ -545,8 +547,8 @@ SCENES = {
         (
             of_gpu(
                 'revocation revoke-1',
-                'cannot be undone, so all firmware has to run before it: GPU_0 does not; take the revocation out of rule all '
-                'until it does',
+                'cannot be undone, so all other firmware has to run first, and GPU_0 does not; remove the revocation '
+                'from rule all until it does',
             ),
         ),
     ),
@@ -580,9 +582,9 @@ SCENES = {
         (
             of_gpu(
                 'revocation revoke-1',
-                'cannot be undone, so all firmware has to run before it: GPU_0, Other, '
-                'host:/redfish/v1/UpdateService/FirmwareInventory/Nameless does not; take the revocation out of rule all until '
-                'it does',
+                'cannot be undone, so all other firmware has to run first, and GPU_0, Other, '
+                'host:/redfish/v1/UpdateService/FirmwareInventory/Nameless do not; remove the revocation from rule '
+                'all until it does',
             ),
         ),
     ),
@@ -591,7 +593,7 @@ SCENES = {
         {},
         tuple(
             of_gpu('firmware Keys', f'restore image other {why}')
-            for why in ('does not fit this device', 'is no firmware image to go back to')
+            for why in ('does not fit this device', 'is not a firmware image')
         ),
     ),
     'a revocation below the floor': (
@@ -642,7 +644,7 @@ SCENES = {
     'a slot without an item': (
         (replace(ONE_SLOT, slots=(replace(ONE_SLOT.slots[0], item=None),)), FUNCTIONS),
         {},
-        (of_fpga('function Slot0', 'the BMC offers no SoftwareInventory by which the slot could be programmed'),),
+        (of_fpga('function Slot0', 'the BMC shows no SoftwareInventory for the slot, so it cannot be programmed'),),
     ),
     'several slots of one name': (
         (
@@ -650,7 +652,7 @@ SCENES = {
             v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), block=frozenset()),
         ),
         {},
-        (of_fpga('function Slot0', 'the BMC calls several slots of the device Slot0'),),
+        (of_fpga('function Slot0', 'the BMC shows several slots of the device with the id Slot0'),),
     ),
     'a slot whose item is a guess': (
         (
@@ -681,7 +683,11 @@ SCENES = {
             (v.function_image(denied='it leaks'),),
         ),
         {},
-        (of_fpga('function Slot0', 'holds gzip-2, which is denied (it leaks), and no rule says what it has to hold'),),
+        (
+            of_fpga(
+                'function Slot0', 'holds gzip-2, which is denied (it leaks), and no rule says what the slot has to hold instead'
+            ),
+        ),
     ),
     'a denied function, and a rule for another slot': (
         (
@@ -690,7 +696,11 @@ SCENES = {
             (v.function_image(denied='it leaks'), v.function_image('gzip-3', version='3')),
         ),
         {},
-        (of_fpga('function Slot0', 'holds gzip-2, which is denied (it leaks), and no rule says what it has to hold'),),
+        (
+            of_fpga(
+                'function Slot0', 'holds gzip-2, which is denied (it leaks), and no rule says what the slot has to hold instead'
+            ),
+        ),
     ),
     # ------------------------------------------------------------------------------------------------------------- locks
     'nothing blocks a path': (
@@ -700,14 +710,14 @@ SCENES = {
         ),
         {},
         tuple(
-            of_gpu(f'lock {path}', 'no mechanism blocks this path for GPU_0, RoT_0 (rule all demands it)')
+            of_gpu(f'lock {path}', 'no mechanism blocks this path for GPU_0, RoT_0 (rule all requires it)')
             for path in (WritePath.HOST_BMC_IPMI, WritePath.HOST_DEVICE)
         ),
     ),
     'a lock needs the reset of nobody knows what': (
         (v.gpu(locks=(v.reading(needs=ResetKind.SYSTEM_RESET),)), v.baseline(firmware=None)),
         {},
-        (of_gpu('lock rot', 'needs a system-reset, and nothing says of what'),),
+        (of_gpu('lock rot', 'needs a system-reset, and the BMC does not show what to reset'),),
     ),
     'a lock that cannot be closed altogether': (
         (
@@ -732,7 +742,7 @@ SCENES = {
         (
             of_gpu(
                 'lock host-device',
-                'A cannot be closed by hollow at host:/redfish/v1/A: it cannot lock x (rule all demands it)',
+                'A cannot be locked by hollow at host:/redfish/v1/A: it cannot lock x (rule all requires it)',
             ),
         ),
     ),
@@ -743,7 +753,7 @@ SCENES = {
         ),
         {},
         tuple(
-            of_gpu(f'lock {path}', 'no mechanism blocks this path for A (rule all demands it)')
+            of_gpu(f'lock {path}', 'no mechanism blocks this path for A (rule all requires it)')
             for path in (WritePath.HOST_BMC_REDFISH, WritePath.HOST_DEVICE)
         ),
     ),
@@ -756,7 +766,7 @@ SCENES = {
                 accelerator=AcceleratorId(f'uuid:gpu-{n}'),
                 label=f'H100 GPU_{n}',
                 subject=(f'firmware GPU_{n}'),
-                reason=f'{ITEM} stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_1 of H100 GPU_1 (uuid:gpu-1)',
+                reason=f'{ITEM} represents several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_1 of H100 GPU_1 (uuid:gpu-1)',
             )
             for n in range(2)
         ),
@@ -767,7 +777,7 @@ SCENES = {
         (
             of_gpu(
                 'firmware GPU_0',
-                f'{ITEM} stands for several parts: ' + ', '.join(f'GPU_{n} of H100 GPU_{n} (uuid:gpu-{n})' for n in range(4)),
+                f'{ITEM} represents several parts: ' + ', '.join(f'GPU_{n} of H100 GPU_{n} (uuid:gpu-{n})' for n in range(4)),
             ),
         ),
     ),
@@ -782,7 +792,7 @@ SCENES = {
         (
             of_gpu(
                 'firmware GPU_0',
-                f'{ITEM} stands for several parts: '
+                f'{ITEM} represents several parts: '
                 + ', '.join(f'GPU_{n} of H100 GPU_{n} (uuid:gpu-{n})' for n in range(4))
                 + ' and 2 more',
             ),
@@ -797,7 +807,7 @@ SCENES = {
         (
             of_fpga(
                 'function Slot0',
-                'host:/redfish/v1/UpdateService/SoftwareInventory/Slot0 stands for several parts: slot Slot0 of Stratix FPGA1 '
+                'host:/redfish/v1/UpdateService/SoftwareInventory/Slot0 represents several parts: slot Slot0 of Stratix FPGA1 '
                 '(uuid:fpga-1), slot Slot1 of Stratix FPGA1 (uuid:fpga-1)',
             ),
         ),
@@ -814,7 +824,7 @@ SCENES = {
         ),
         {},
         firmware(
-            'host:/redfish/v1/systems/1/PROCESSORS/gpu_0/ stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), H100 '
+            'host:/redfish/v1/systems/1/PROCESSORS/gpu_0/ represents several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), H100 '
             'GPU_0 (uuid:gpu-0), Other of H100 GPU_0 (uuid:gpu-0)'
         ),
     ),
@@ -832,7 +842,7 @@ SCENES = {
         ),
         {},
         firmware(
-            'host:/redfish/v1/Up/Above stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), Below0 of H100 GPU_0 '
+            'host:/redfish/v1/Up/Above represents several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), Below0 of H100 GPU_0 '
             '(uuid:gpu-0), Below1 of H100 GPU_0 (uuid:gpu-0)'
         ),
     ),
@@ -851,7 +861,7 @@ SCENES = {
     'an item of what has no Id': (
         (v.gpu(firmware=(v.component(), replace(v.component(), id=None))),),
         {},
-        firmware(f'{ITEM} stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), the device of H100 GPU_0 (uuid:gpu-0)'),
+        firmware(f'{ITEM} represents several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), the device of H100 GPU_0 (uuid:gpu-0)'),
     ),
     # ------------------------------------------------------------------------------------------------------- quarantined
     'a host with a quarantined card has to start': (
@@ -864,9 +874,9 @@ SCENES = {
         (
             of_node(
                 'host',
-                'has to start for H100 GPU_0 firmware GPU_0, and is not given back while '
+                'has to start for H100 GPU_0 firmware GPU_0, but stays powered off while '
                 + ', '.join(f'H100 GPU_{n} (uuid:gpu-{n})' for n in range(1, 5))
-                + ' and 1 more is quarantined: let the same job write that, too',
+                + ' and 1 more are quarantined: write the quarantined cards in the same job',
             ),
         ),
     ),
@@ -885,12 +895,14 @@ def of(label, *texts):
 
 
 BMC_PATHS = frozenset({WritePath.HOST_BMC_REDFISH, WritePath.HOST_BMC_IPMI})
-NOT_WANTED = 'for no rule wants host-bmc-ipmi, host-bmc-redfish blocked'
+NOT_WANTED = 'since no rule requires host-bmc-ipmi, host-bmc-redfish to be blocked'
 IDLE = 'rule all matches no device here'
 LESS = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked'
 NO_PATH = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish, host-device need not be blocked'
-SEEN_LATER = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not changed'
-NO_WAY_BACK = 'firmware GPU_0 has no way back: image gpu-new says restore = "none", so if it fails the device is quarantined'
+SEEN_LATER = 'the BMC may hide cards while the host is off, which is seen only then; hidden cards are not changed'
+NO_WAY_BACK = (
+    'firmware GPU_0 has no restore image: image gpu-new says restore = "none", so the device is quarantined if the write fails'
+)
 STEPS = (
     v.image(via=('1.5',), restore='step'),
     v.image('step', version='1.5', via=('1.2',), reset=ResetKind.NONE, restore='first'),
@@ -936,7 +948,7 @@ NOTES = {
             *of(
                 'node-1',
                 LESS,
-                'less than the default: rule all: its versions may have a lower security_version than what runs',
+                'less than the default: rule all: versions with a lower security_version than the running one may be written',
             ),
         ),
     ),
@@ -948,7 +960,7 @@ NOTES = {
             *of(
                 'node-1',
                 LESS,
-                'less than the default: rule all: its versions may have a lower security_version than what runs',
+                'less than the default: rule all: versions with a lower security_version than the running one may be written',
             ),
         ),
     ),
@@ -976,13 +988,13 @@ NOTES = {
         (
             *of(
                 'H100 GPU_0',
-                f'left closed: closed at host:/redfish/v1/D, {NOT_WANTED}',
+                f'left engaged: closed at host:/redfish/v1/D, {NOT_WANTED}',
                 f'left as it is (pending-reset): pending at host:/redfish/v1/E, {NOT_WANTED}',
             ),
             *of(
                 'BMC host',
                 f'left as it is (unknown): whole at host:/redfish/v1/F, {NOT_WANTED}',
-                f'left closed: proven at host:/redfish/v1/G, {NOT_WANTED}',
+                f'left engaged: proven at host:/redfish/v1/G, {NOT_WANTED}',
             ),
         ),
     ),
@@ -1009,7 +1021,7 @@ NOTES = {
                 NO_PATH,
                 'the host is left powered off: '
                 + ', '.join(f'H100 GPU_{n} (uuid:gpu-{n})' for n in range(1, 5))
-                + ' and 1 more is quarantined',
+                + ' and 1 more are quarantined',
                 SEEN_LATER,
             ),
         ),

@@ -129,7 +129,7 @@ def test_why_is_what_the_final_look_shows_of_the_very_device():
     assert f'{v.GPU} is quarantined' == found[v.GPU]
     first, second = (f'({v.FPGA}) is quarantined: Slot{n} ' for n in (0, 1))
     assert 0 < found[v.FPGA].index(first) < found[v.FPGA].index(second)
-    assert ' anybody uses it Stratix' in found[v.FPGA]
+    assert ' before the card is used Stratix' in found[v.FPGA]
 
 
 def test_firmware_that_was_spoilt_is_quarantined_as_that():

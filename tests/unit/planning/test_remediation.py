@@ -76,10 +76,10 @@ def test_a_lock_of_a_machine_is_engaged_for_all_its_devices():
 def test_what_is_left_names_what_who_and_by_which_rule():
     """The account, its BMC and the rule: whoever reads the plan has to see to it."""
     account = finding(
-        'users of BMC host', fact=FindingText(expected='nobody but admin', found='mallory (administrator)'), rule='all'
+        'users of BMC host', fact=FindingText(expected='no accounts but admin', found='mallory (administrator)'), rule='all'
     )
     (note,) = remediation.left([account], planned())
-    told = 'no action mends users of BMC host: expected nobody but admin, found mallory (administrator) (rule all)'
+    told = 'no action fixes users of BMC host: expected no accounts but admin, found mallory (administrator) (rule all)'
     assert ('H100', told) == refusal_words.notes([note])[0]
 
 

@@ -28,7 +28,7 @@ OLD_IMAGE = v.image('gpu-old', version=v.OLD, reset=ResetKind.NONE)
 OTHER = AcceleratorId('uuid:gpu-1')
 GONE = AcceleratorId('uuid:gone')
 BROKEN = v.component(version='broken')
-WHY = ('put back uuid:gpu-0',)
+WHY = ('restore uuid:gpu-0',)
 LOCK = v.reading(blocks=v.ALL_PATHS)
 """A lock that stands in our own way, too."""
 
@@ -167,14 +167,14 @@ def test_what_is_put_back_is_written_over_what_is_there_now():
 @pytest.mark.parametrize(
     ('catalogue', 'inventory', 'why'),
     [
-        ((), spoilt(), 'this image is not in the catalogue any more'),
-        ((replace(OLD_IMAGE, denied='it bricks'),), spoilt(), 'the catalogue denies it: it bricks'),
-        ((OLD_IMAGE,), v.inventory(v.fpga()), 'the card is not there any more'),
-        ((OLD_IMAGE,), spoilt(firmware=()), 'the component does not belong to this card any more'),
+        ((), spoilt(), 'this image is no longer in the catalogue'),
+        ((replace(OLD_IMAGE, denied='it bricks'),), spoilt(), 'the catalogue denies the image: it bricks'),
+        ((OLD_IMAGE,), v.inventory(v.fpga()), 'the BMC no longer shows the card'),
+        ((OLD_IMAGE,), spoilt(firmware=()), 'the component no longer belongs to this card'),
         (
             (OLD_IMAGE,),
             spoilt(model='A100'),
-            'image gpu-old is not for this device, as catalogue and BMC have it now: plan anew',
+            'image gpu-old does not fit this device, as catalogue and BMC are now: plan again',
         ),
         (
             (OLD_IMAGE, replace(OLD_IMAGE, name='same', denied='it bricks')),
@@ -208,7 +208,7 @@ def test_what_cannot_be_put_back_has_failed_without_touching_the_device(catalogu
         restore=None,
     )
     item = Item(action=back, since=LATER, state=ItemState.FAILED, message=why, restoring=True, untouched=True)
-    expected = replace(value, items=(*value.items, item), reasons=('broken', f'put back: {describe(back)}: {why}'))
+    expected = replace(value, items=(*value.items, item), reasons=('broken', f'restore: {describe(back)}: {why}'))
     assert expected == put_back(value, inventory, catalogue)
     given_back = job(FAILED, (reset('hold', ResetKind.NONE), 'done'), (reset('resume'), 'done'))
     after = put_back(given_back, inventory, catalogue)
@@ -415,7 +415,7 @@ def test_a_reset_says_for_which_devices_it_is():
     )
     value = job((flash('GPU_1', OTHER), 'failed'), FAILED)
     after = put_back(value, inventory, (replace(OLD_IMAGE, reset=CYCLE),))
-    assert ('put back uuid:gpu-0, uuid:gpu-1',) == after.items[-1].action.why
+    assert ('restore uuid:gpu-0, uuid:gpu-1',) == after.items[-1].action.why
 
 
 # ------------------------------------------------------------------------------------------------------------- how it ended
@@ -429,10 +429,10 @@ def test_a_reset_says_for_which_devices_it_is():
         (v.component(version=v.NEW, staged=v.OLD), 'ran 2.0, with 1.0 staged'),
         (v.component(version=v.OLD), 'ran 1.0'),
         (v.component(version=v.OLD, staged=v.NEW), 'ran 1.0, with 2.0 staged'),
-        (v.component(version=None), 'did not tell its version'),
-        (v.component(version=None, staged=v.NEW), 'did not tell its version, with 2.0 staged'),
-        (v.component('ROT', '3'), 'was not shown any more; the card showed ROT 3'),
-        (None, 'was not shown any more'),
+        (v.component(version=None), 'showed no version'),
+        (v.component(version=None, staged=v.NEW), 'showed no version, with 2.0 staged'),
+        (v.component('ROT', '3'), 'was no longer shown; the card showed ROT 3'),
+        (None, 'was no longer shown'),
     ],
 )
 @pytest.mark.parametrize('state', ['done', 'staged'])
@@ -455,42 +455,43 @@ def test_the_last_write_of_a_place_is_the_one_that_counts():
 
 NAME = 'H100 GPU_0 (uuid:gpu-0)'
 GO_ON = (
-    'To go on run apply --execute, or the step, again: that reads the card first, and writes once its BMC works on no update. '
-    'Restart the BMC before that where it has forgotten the update or never ends it'
+    'To resume, run apply --execute, or the step, again: that reads the card first, and writes once its BMC works on '
+    'no update. '
+    'If the BMC no longer shows the update, or never ends it, restart the BMC before that'
 )
-TO_DO = 'Write a good image to it, or replace the card, before anybody uses it'
+TO_DO = 'Write a good image to it, or replace the card, before the card is used'
 BACK = flash(image='gpu-old', version=v.OLD, restore=None)
 
 
 @pytest.mark.parametrize(
     ('items', 'inventory', 'why'),
     [
-        ([FAILED], spoilt(), 'GPU_0 ran broken; image gpu-new was written, and there was no time left to put gpu-old back'),
+        ([FAILED], spoilt(), 'GPU_0 ran broken; image gpu-new was written, and there was no time left to restore gpu-old'),
         (
             [(flash(restore=None), 'failed')],
             spoilt(),
-            'GPU_0 ran broken; image gpu-new was written, and it has no image to go back to',
+            'GPU_0 ran broken; image gpu-new was written, and it has no restore image',
         ),
         (
             [FAILED, (BACK, 'failed', {'restoring': True, 'message': 'no space'})],
             spoilt(),
-            'GPU_0 ran broken; image gpu-old was to be put back: no space',
+            'GPU_0 ran broken; image gpu-old was to be restored: no space',
         ),
         (
             [FAILED, (BACK, 'skipped', {'restoring': True})],
             spoilt(),
-            'GPU_0 ran broken; image gpu-old was to be put back: skipped',
+            'GPU_0 ran broken; image gpu-old was to be restored: skipped',
         ),
         (
             [FAILED, (BACK, 'failed', {'restoring': True, 'untouched': True})],
             spoilt(firmware=(v.component(),)),
-            'GPU_0 ran 1.0; image gpu-old was to be put back: failed',
+            'GPU_0 ran 1.0; image gpu-old was to be restored: failed',
         ),
         (
             [(flash(), 'staged')],
             spoilt(firmware=()),
-            'GPU_0 was not shown any more; the card showed no firmware; image gpu-new was written, and there was no time left '
-            'to put gpu-old back',
+            'GPU_0 was no longer shown; the card showed no firmware; image gpu-new was written, and there was no time left '
+            'to restore gpu-old',
         ),
     ],
 )
@@ -503,16 +504,18 @@ def test_a_device_whose_last_write_it_does_not_show_is_quarantined_word_by_word(
 def test_a_second_time_that_came_too_late_is_told_as_that():
     """There is no third."""
     end = write_outcomes.judge(job(FAILED, second=True), spoilt())
-    why = 'GPU_0 ran broken; image gpu-new was written, and it was too late to put gpu-old back'
+    why = 'GPU_0 ran broken; image gpu-new was written, and it was too late to restore gpu-old'
     assert (f'{NAME} is quarantined: {why}. {TO_DO}',) == end.why
 
 
 def test_what_nobody_could_look_at_is_not_known_to_be_good():
     """Neither firmware that ended well nor a function; the card is told by its identity."""
     held = (
-        'uuid:gpu-0 is held: whether GPU_0 is as it was written is not known, as nobody could look at it in the end. Nothing '
+        'uuid:gpu-0 is held: whether GPU_0 still is as it was written is not known, as the final inspection failed. '
+        'Nothing '
         f'more is sent to it. {GO_ON}',
-        'uuid:fpga-1 is held: whether Slot0 is as it was written is not known, as nobody could look at it in the end. Nothing '
+        'uuid:fpga-1 is held: whether Slot0 still is as it was written is not known, as the final inspection failed. '
+        'Nothing '
         f'more is sent to it. {GO_ON}',
     )
     value = job((flash(), 'done'), (program(), 'done'))
@@ -548,14 +551,17 @@ def test_nothing_is_put_back_beside_a_write_that_may_go_on():
     assert (0,) == rollback.due(job((flash(), 'failed'), (elsewhere, 'failed', {'unsure': True})), v.NOW)
     firmware = (v.component(version='broken'), v.component('B'))
     told = write_outcomes.judge(value, v.inventory(v.gpu(firmware=firmware)))
-    assert any('gpu-old is not put back while its BMC may write another card' in why for why in told.why), told.why
+    assert any('gpu-old is not restored while its BMC may still write another card' in why for why in told.why), told.why
 
 
 def test_of_a_write_that_was_given_up_its_task_is_named_where_nobody_can_look():
     """It is what an operator looks for on the BMC."""
     task = v.ref('TaskService/Tasks/9')
     (told,) = write_outcomes.judge(job((flash(), 'failed', {'unsure': True, 'task': task})), None).held
-    assert f'whether the write of image gpu-new to GPU_0 has ended is not known (task {task}), as nobody could' in told
+    assert (
+        f'whether the write of image gpu-new to GPU_0 has ended is not known (task {task}), as the final inspection failed'
+        in told
+    )
 
 
 def test_what_was_put_back_and_shows_is_restored_and_what_was_written_well_is_not_told():
@@ -781,7 +787,7 @@ def test_a_quarantine_ends_once_all_that_may_have_been_spoilt_is_written_and_not
 
 TOLD = {'task_failed': True}
 RESTORING = {'restoring': True, 'task_failed': True, 'message': 'refused'}
-ALL = 'which it did not before that was sent, although the BMC says that it failed'
+ALL = 'as sent and unlike before, although the BMC says that the write failed'
 NOTHING = 'as before, and nothing shows that anything was written'
 
 
@@ -845,7 +851,7 @@ def test_a_card_that_proves_what_it_runs_though_each_task_has_failed_is_held_and
     runs = shown.get('version', v.OLD)
     staged = f', with {v.OLD} staged' if shown.get('staged') == v.OLD else ''
     words = (
-        f'{NAME} is held: GPU_0 ran {runs}{staged}, {held}; image gpu-old was to be put back: refused. The next job writes it'
+        f'{NAME} is held: GPU_0 ran {runs}{staged}, {held}; image gpu-old was to be restored: refused. The next job writes it'
     )
     assert (1 if held else 0) == len(end.held)
     assert all(sentence.startswith(words) for sentence in end.held), end.held
@@ -901,13 +907,11 @@ def test_what_a_card_shows_is_told_in_order_and_in_short():
     """Six parts at most, each with its version."""
     parts = tuple(v.component(name, version) for name, version in (('C', '3'), ('A', None), ('B', '2')))
     itself = replace(v.component(version='9'), id=None)
-    told = 'was not shown any more; the card showed A without a version, B 2, C 3, the card itself 9'
+    told = 'was no longer shown; the card showed A without a version, B 2, C 3, the card itself 9'
     assert told == written_places.found_in(v.gpu(firmware=(*parts, itself)), None)
     names = [v.component(f'{n:x<99}', 'y' * 99) for n in range(7)]
     listed = ', '.join(f'{n:x<60} {"y" * 60}' for n in range(6))
-    assert f'was not shown any more; the card showed {listed}' == written_places.found_in(
-        v.gpu(firmware=tuple(names[:6])), None
-    )
-    assert f'was not shown any more; the card showed {listed} and 1 more' == written_places.found_in(
+    assert f'was no longer shown; the card showed {listed}' == written_places.found_in(v.gpu(firmware=tuple(names[:6])), None)
+    assert f'was no longer shown; the card showed {listed} and 1 more' == written_places.found_in(
         v.gpu(firmware=tuple(names)), None
     )

@@ -69,7 +69,7 @@ def test_a_tenant_gets_no_function_but_those_that_slots_can_be_given():
 
     assert () == said(None)
     assert () == said(('aes', 'gzip'))
-    expected = (f'{LABEL}: tenants may not have gzip put into it (takes, rule narrow)',)
+    expected = (f'{LABEL}: tenants may not program gzip into it (takes, rule narrow)',)
     assert expected == said(('aes',))
     assert expected == said(())
     assert expected == said(('GZIP',))
@@ -92,20 +92,20 @@ def test_a_rule_that_cannot_be_decided_lets_nothing_in():
         )
     )
     made = Plan(target='node-1', actions=(program(),))
-    assert (f'{card.label}: rules that may be for it cannot be decided: not-intels, nor-these',) == objections(
+    assert (f'{card.label}: it is unknown whether these rules apply to it: not-intels, nor-these',) == objections(
         made, v.inventory(card), both, v.NODE
     )
 
 
 def test_firmware_is_never_a_tenants():
     """Whatever a rule says of functions."""
-    assert (f"{GPU_LABEL}: its firmware is the operator's",) == why(flash(), release(v.GPU), program())[:1]
+    assert (f'{GPU_LABEL}: only the operator may write its firmware',) == why(flash(), release(v.GPU), program())[:1]
 
 
 def test_a_lock_is_never_a_tenants():
     """One that is opened on a card which is not programmed; also beside another card that is."""
-    assert (f"{LABEL}: its locks are the operator's",) == why(release())
-    assert (f"{GPU_LABEL}: its locks are the operator's",) == why(release(v.GPU), program())
+    assert (f'{LABEL}: only the operator may release its locks',) == why(release())
+    assert (f'{GPU_LABEL}: only the operator may release its locks',) == why(release(v.GPU), program())
 
 
 @pytest.mark.parametrize('gpu', ['uuid:aaa', 'uuid:zzz'])
@@ -122,15 +122,15 @@ def test_a_lock_of_the_machine_is_never_a_tenants(gpu):
     made = plan(seen, allowed, v.NODE, (v.function_image(),), parts=parts, only=frozenset({v.FPGA}), hold=True)
     assert [min(v.FPGA, gpu)] == [a.accelerator for a in made.actions if isinstance(a, Release)]
     assert [v.FPGA] == [a.accelerator for a in made.actions if isinstance(a, Program)]
-    assert ("BMC host: lockdown has to be opened, and locks of a machine are the operator's",) == objections(
+    assert ('BMC host: lockdown has to be released, but only the operator may release locks of a whole machine',) == objections(
         made, seen, allowed, v.NODE
     )
 
 
 def test_a_card_that_is_not_there_is_nobodys():
     """Fail closed: no rule can be found for it."""
-    assert ('uuid:gone: nobody can tell which rule is for it',) == why(program(AcceleratorId('uuid:gone')))
-    assert ("uuid:gone: its locks are the operator's",) == why(release(AcceleratorId('uuid:gone')))
+    assert ('uuid:gone: it is unknown which rule applies to it',) == why(program(AcceleratorId('uuid:gone')))
+    assert ('uuid:gone: only the operator may release its locks',) == why(release(AcceleratorId('uuid:gone')))
 
 
 def test_the_key_is_read_and_the_first_rule_that_has_it_decides():

@@ -110,29 +110,31 @@ def test_unread_cards_are_an_uncertain_trouble_of_another_kind_and_expose_nothin
     assert trouble.key != host.key
 
 
-FIRST_OF_IT = ' (nothing was ever proven of this node, so that nothing is lost by it)'
+FIRST_OF_IT = ' (nothing was ever verified on this node, so no proof is lost)'
 
 
 @pytest.mark.parametrize(('trusted', 'end'), [(True, ''), (False, FIRST_OF_IT)])
 def test_the_text_of_open_cards_says_what_is_the_matter_and_whether_anything_is_lost_by_it(trusted, end):
     [trouble] = said.untended_troubles(Unproven(open=frozenset({v.GPU, v.FPGA})), state='available', trusted=trusted)
-    text = 'the host is on, and the node is available: nothing proves these closed to it: uuid:fpga-1, uuid:gpu-0'
+    text = (
+        'the host is on, and the node is available: these cards are not proven to be locked against it: uuid:fpga-1, uuid:gpu-0'
+    )
     assert text + end == trouble.fact.text
 
 
 def test_the_texts_of_what_could_not_be_read_say_of_what_nobody_knows_it():
     [trouble] = said.untended_troubles(Unproven(unread=frozenset({v.GPU})), state='manageable', trusted=False)
-    text = 'the host is on, and the node is manageable: nobody can say whether these are closed to it: uuid:gpu-0'
+    text = 'the host is on, and the node is manageable: it cannot be read whether these cards are locked against it: uuid:gpu-0'
     assert text == trouble.fact.text
     host = said.unread_host('HTTP 503', state='available')
-    assert 'nobody can say whether the host of the node, which is available, is off: HTTP 503' == host.fact.text
+    assert 'the node is available, and it is unknown whether its host is off: HTTP 503' == host.fact.text
 
 
 @pytest.mark.parametrize(('cards', 'more'), [(1, ''), (8, ''), (9, ' and 1 more'), (16, ' and 8 more')])
 def test_a_text_names_eight_cards_and_says_how_many_more_there_are(cards, more):
     names = [f'uuid:{n:02}' for n in range(cards)]
     [trouble] = said.untended_troubles(Unproven(open=frozenset(names)), state='available', trusted=True)
-    assert trouble.fact.text.endswith(f'closed to it: {", ".join(names[:8])}{more}')
+    assert trouble.fact.text.endswith(f'locked against it: {", ".join(names[:8])}{more}')
 
 
 def test_what_a_bmc_says_at_length_is_cut():

@@ -33,8 +33,8 @@ def found(accounts, rule='bmc_users = ["oper", "admin"]'):
 @pytest.mark.parametrize(
     ('accounts', 'met', 'says'),
     [
-        (Accounts(users=(ADMIN,)), Met.YES, 'nobody else'),
-        (Accounts(users=()), Met.YES, 'nobody else'),
+        (Accounts(users=(ADMIN,)), Met.YES, 'no other accounts'),
+        (Accounts(users=()), Met.YES, 'no other accounts'),
         (Accounts(users=(ADMIN, STRANGER)), Met.NO, "'mallory' (number 5, administrator)"),
         (Accounts(users=(replace(ADMIN, name='Admin'),)), Met.NO, "'Admin' (number 2, administrator)"),
         (Accounts(users=(ADMIN,), unread='no'), Met.NO, 'not all accounts could be read: no'),
@@ -45,7 +45,7 @@ def found(accounts, rule='bmc_users = ["oper", "admin"]'):
 def test_an_account_that_nobody_named_is_not_met(accounts, met, says):
     """Nor is what could not be read."""
     [one] = found(accounts)
-    assert (met, 'nobody but admin, oper', 'r') == (one.met, one.fact.expected, one.rule)
+    assert (met, 'no accounts but admin, oper', 'r') == (one.met, one.fact.expected, one.rule)
     assert one.fact.found.endswith(says)
     assert 'users of BMC host' == str(one.subject)
 
@@ -96,7 +96,7 @@ def test_where_no_rule_asks_or_the_driver_does_not_nothing_is_said():
 def test_nobody_may_be_asked_for():
     """An empty list is one."""
     [one] = found(Accounts(users=(ADMIN,)), rule='bmc_users = []')
-    assert ('nobody', Met.NO) == (one.fact.expected, one.met)
+    assert ('no accounts', Met.NO) == (one.fact.expected, one.met)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def gpu_with(*firmware, **how):
         ),
         (
             {'inventory': v.inventory(GOOD, GOOD)},
-            told(label='uuid:gpu-0', expected='one card', found='2 devices of this identity', rule='default'),
+            told(label='uuid:gpu-0', expected='one card', found='2 devices with this identity', rule='default'),
         ),
         (
             {'known': frozenset({v.GPU, v.FPGA})},
@@ -108,7 +108,7 @@ def gpu_with(*firmware, **how):
         ),
         (
             {'baseline': v.baseline(count=2, match=Match(kind=Kind.GPU))},
-            told(accelerator=None, label='node-1', expected='2 devices', found='1 devices'),
+            told(accelerator=None, label='node-1', expected='2 devices', found='1 device'),
         ),
         (
             {
@@ -119,8 +119,8 @@ def gpu_with(*firmware, **how):
             },
             told(
                 'rule of NVIDIA',
-                expected='the vendor that the rule asks for',
-                found='the BMC does not show it',
+                expected='the vendor that the rule matches on',
+                found='not shown by the BMC',
                 rule='of NVIDIA',
             ),
         ),
@@ -169,7 +169,7 @@ def gpu_with(*firmware, **how):
                 accelerator=v.FPGA,
                 label='Stratix FPGA1',
                 expected='gzip',
-                found='gzip 2.0; the catalogue has no image of gzip for it',
+                found='gzip 2.0; the catalogue has no image of gzip for this slot',
             ),
         ),
         (
@@ -232,7 +232,7 @@ def gpu_with(*firmware, **how):
             {'baseline': v.baseline(accept=frozenset({LockState.LOCKED_REPORTED})), 'flow': Flow.DEPLOY},
             told(
                 'lock host-device',
-                expected='nothing that could be accepted',
+                expected='an accepted lock state (the rule accepts none)',
                 found='GPU_0 locked-verified (rot at host:/redfish/v1/Chassis/RoT_0 Closed = false)',
                 state=LockState.LOCKED_VERIFIED,
             ),
@@ -290,13 +290,13 @@ def test_what_is_met_is_told_as_well():
     )
     result = verdict(baseline=rules)
     assert (
-        told(accelerator=None, label='node-1', expected='1 devices', found='1 devices', met=Met.YES),
+        told(accelerator=None, label='node-1', expected='1 device', found='1 device', met=Met.YES),
         told(
             'rule misspelt',
             accelerator=None,
             label='node-1',
-            expected='its devices, if there are any',
-            found='it matches no device here',
+            expected='the devices that it matches, if any',
+            found='no device matches',
             met=Met.YES,
             rule='misspelt',
         ),
@@ -361,8 +361,8 @@ def test_one_pattern_that_fits_nothing_keeps_no_other_from_being_asked():
     )
     assert [
         ('function', 'no such slot'),
-        ('function Slot0', 'gzip 2.0; the catalogue has no image of gzip for it'),
-        ('function Slot1', 'empty; the catalogue has no image of gzip for it'),
+        ('function Slot0', 'gzip 2.0; the catalogue has no image of gzip for this slot'),
+        ('function Slot1', 'empty; the catalogue has no image of gzip for this slot'),
     ] == unmet(**of_fpga(('Slot7', 'gzip'), ('Slot?', 'gzip')))
 
 
@@ -385,9 +385,9 @@ def test_a_vanished_card_is_not_met():
 def test_fewer_cards_than_the_rule_says_are_not_met():
     """A rule may count its devices; more is as wrong as fewer."""
     two = v.baseline(count=2, match=Match(kind=Kind.GPU))
-    assert [('present', '1 devices')] == unmet(baseline=two)
+    assert [('present', '1 device')] == unmet(baseline=two)
     none = v.baseline(count=0, match=Match(kind=Kind.GPU))
-    assert [('present', '1 devices')] == unmet(baseline=none)
+    assert [('present', '1 device')] == unmet(baseline=none)
 
 
 def test_what_may_hide_devices_is_not_met():
@@ -499,7 +499,9 @@ def test_a_waiver_is_for_no_lock_of_a_machine_that_has_vanished():
 def test_a_waiver_ends():
     """A verdict of a look that begins at that moment refuses, and says whose waiver it was."""
     rules = v.waiving(waiver=v.waiver(IPMI, expires=v.NOW), block=frozenset({IPMI}))
-    said = 'GPU_0 unsupported (no mechanism blocks this path); the waiver of rule all by security ended 2026-11-21 12:00:00 UTC'
+    said = (
+        'GPU_0 unsupported (no mechanism blocks this path); the waiver of rule all by security expired 2026-11-21 12:00:00 UTC'
+    )
     assert [('lock host-bmc-ipmi', said)] == unmet(baseline=rules)
     earlier = replace(v.inventory(GOOD), at=v.NOW - timedelta(microseconds=1))
     assert [] == [s for s, _ in unmet(earlier, rules) if 'ipmi' in s]
@@ -561,8 +563,8 @@ def test_a_lock_that_we_engaged_and_that_is_not_shown_is_told_of_whom_it_protect
     gone = replace(v.engagement(), **({'mechanism': 'kcs', 'ref': v.ref('Managers/1'), 'field': 'Open'} | engaged))
     whole = told(
         'lock kcs',
-        expected=f'{gone.field} at host:/redfish/v1/Managers/1, as it was engaged',
-        found='the BMC does not show it any more',
+        expected=f'{gone.field} at host:/redfish/v1/Managers/1, as engaged',
+        found='the BMC no longer shows it',
         state=LockState.UNKNOWN,
     )
     assert ((whole,) if is_told else ()) == verdict(engagements=[v.engagement(), gone], **how).unmet
@@ -730,7 +732,7 @@ def test_every_reading_is_shown_in_the_state_that_our_records_allow_it():
 
     def shows(state, reason, **how):
         device, machine = (replace(r, state=state, reason=reason) for r in (*GOOD.locks, kcs))
-        strange = tuple(replace(r, reason='found closed, not engaged by us') for r in v.fpga().locks)
+        strange = tuple(replace(r, reason='found locked, but not engaged by us') for r in v.fpga().locks)
         expected = v.inventory(replace(GOOD, locks=(device,)), v.fpga(locks=strange), platform_locks=(machine,))
         assert expected == judged(seen, iter(records), **how)
 
@@ -753,7 +755,7 @@ REVOKED = v.baseline(firmware=None, revocations=('revoke-1',))
         ((v.component('Keys', '6'),), [('firmware Keys', '6')]),
         ((v.component('Keys', None),), [('firmware Keys', 'unknown')]),
         ((v.component('Keys', '7', staged='6'),), [('firmware Keys', '7, with 6 staged for the next reset')]),
-        ((), [('firmware revoke-1', 'no component that it fits')]),
+        ((), [('firmware revoke-1', 'no component that the revocation fits')]),
     ],
 )
 def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
@@ -794,7 +796,7 @@ def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
     found = [
         f for f in verify(v.inventory(v.gpu()), rules, v.NODE, (), (), lifecycle=v.LIFECYCLE).findings if not f.accelerator
     ]
-    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(str(f.subject), f.fact.found, f.met) for f in found]
+    assert [('rule misspelt', 'no device matches', Met.YES)] == [(str(f.subject), f.fact.found, f.met) for f in found]
     notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
     assert ('node-1', 'rule misspelt matches no device here') in refusal_words.notes(notes)
 

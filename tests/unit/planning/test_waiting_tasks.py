@@ -57,7 +57,7 @@ def test_a_lock_that_blocks_the_bmc_shuts_a_write_out(lock, is_shut_out):
     """One of the component, of its card or of its whole BMC; the reason names it."""
     why = waiting_tasks.shut_out(job(lock), FLASH)
     assert is_shut_out is (why is not None)
-    assert why is None or f'write_protected at {lock.ref} is closed' in why
+    assert why is None or f'write_protected at {lock.ref} is engaged' in why
 
 
 def test_only_a_lock_that_is_still_to_be_closed_shuts_out_a_write_that_is_restarted():

@@ -40,8 +40,8 @@ def test_why_none_covers_it_is_told_of_all_that_name_the_path():
     endless = ('b', v.waiver(IPMI, expires=v.NOW + timedelta(days=400), role='ops'))
     said = waivers.ended_text(waivers.shortfall((ended, ('c', v.waiver()), endless), IPMI, v.NOW))
     assert (
-        '; the waiver of rule a by security ended 2026-11-21 12:00:00 UTC; the waiver of rule b by ops would hold until '
-        '2027-12-26 12:00:00 UTC, and none holds for more than 366 days'
+        '; the waiver of rule a by security expired 2026-11-21 12:00:00 UTC; the waiver of rule b by ops runs until '
+        '2027-12-26 12:00:00 UTC, but no waiver may run for more than 366 days'
     ) == said
     assert () == waivers.shortfall((('c', v.waiver()), ('d', v.waiver(IPMI))), IPMI, v.NOW)
 
@@ -99,24 +99,24 @@ def test_the_default_relaxes_nothing():
         (
             {'accept': frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})},
             Relaxed.ACCEPT,
-            'outside of a deploy locked-reported is good enough',
+            'outside of a deploy locked-reported is accepted',
         ),
         (
             {'firmware': (('*', '1'),), 'downgrade': Downgrade.ALLOW},
             Relaxed.DOWNGRADE,
-            'its versions may have a lower security_version than what runs',
+            'versions with a lower security_version than the running one may be written',
         ),
-        ({'tenants_program': True}, Relaxed.TENANTS_PROGRAM, 'whoever leases the machine may program its functions'),
+        ({'tenants_program': True}, Relaxed.TENANTS_PROGRAM, 'the lessee of the node may program its functions'),
         (
             {'on_drift': frozenset({DriftAction.NOTIFY, DriftAction.MAINTENANCE})},
             Relaxed.ON_DRIFT,
-            'without reengage where an active node is not as it was handed over',
+            'without reengage when an active node differs from its state at hand-over',
         ),
-        ({'measure': Measure.OFF}, Relaxed.MEASURE, 'nobody asks its devices to sign what they run'),
+        ({'measure': Measure.OFF}, Relaxed.MEASURE, 'its devices are not asked to sign measurements (measure = "off")'),
         (
             {'firmware': (('*', '1'),), 'custody': CustodyDemand.REPORTED},
             Relaxed.CUSTODY,
-            'nobody has to know who has written what its devices run (custody = "reported")',
+            'no chain of custody is required of its devices (custody = "reported")',
         ),
     ],
 )
@@ -150,14 +150,14 @@ def test_every_kind_of_relaxation_is_reached():
     assert set(Relaxed) == {r.kind for r in relaxed(lax, node=replace(v.NODE, exposure=Exposure.NONE))}
 
 
-@pytest.mark.parametrize(
-    ('exposure', 'whose'), [(Exposure.SERVICE, "the operator's own code"), (Exposure.NONE, "nobody's code")]
-)
+@pytest.mark.parametrize(('exposure', 'whose'), [(Exposure.SERVICE, "the operator's own code"), (Exposure.NONE, 'no code')])
 def test_an_exposure_that_asks_for_nothing_is_told_of_the_node(exposure, whose):
     """Also of a machine in which nothing was found."""
     for devices in ((), (v.gpu(),)):
         (found,) = relaxed(node=replace(v.NODE, exposure=exposure), devices=devices)
-        text = f'exposure {exposure}: {whose} is said to run here, so no path has to be blocked where no rule says so'
+        text = (
+            f'exposure {exposure}: {whose} is declared to run on the host, so no path has to be blocked unless a rule says so'
+        )
         assert Relaxation(kind=Relaxed.EXPOSURE, rule=DEFAULT_RULE, text=text) == found
 
 

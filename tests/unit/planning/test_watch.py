@@ -464,21 +464,21 @@ UNREAD = {'kind': TroubleKind.UNREADABLE, 'certain': False}
             (),
             lock_trouble(', is unlocked'),
         ),
-        (gpu(locks=()), (), lock_trouble(', and the BMC does not show it any more')),
+        (gpu(locks=()), (), lock_trouble(', but the BMC no longer shows it')),
         (
             gpu(locks=()),
             (Gap(ref=v.ref('Systems/2'), reason='HTTP 404'),),
-            lock_trouble(', and the BMC does not show it any more'),
+            lock_trouble(', but the BMC no longer shows it'),
         ),
         (
             gpu(locks=()),
             (Gap(ref=v.reading().ref, reason='HTTP 500'),),
-            lock_trouble(', and could not be read: HTTP 500', **UNREAD),
+            lock_trouble(', but could not be read: HTTP 500', **UNREAD),
         ),
         (
             gpu(locks=()),
             (Gap(ref=v.ref('Chassis'), reason='HTTP 503', hides=True),),
-            lock_trouble(', and could not be read: HTTP 503', **UNREAD),
+            lock_trouble(', but could not be read: HTTP 503', **UNREAD),
         ),
     ],
 )
@@ -551,7 +551,7 @@ ROT_1 = 'host:/redfish/v1/Chassis/RoT_1'
         (
             LockState.LOCKED_REPORTED,
             {'needs': ResetKind.SYSTEM_RESET, 'reset': v.SYSTEM},
-            'pending-reset, in force after a system-reset only',
+            'pending-reset, in effect only after a system-reset',
             {'certain': False},
         ),
     ],
@@ -564,7 +564,8 @@ def test_another_place_of_a_lock_that_is_not_closed_is_told_word_by_word(state, 
         'kind': TroubleKind.LOCK,
         'device': v.GPU,
         'subject': f'write path host-device lock rot {ROT_1} Closed',
-        'text': f'{CARD}, rot at {ROT_1} Closed: the way host-device was closed, and this, which was not there then, is {text}',
+        'text': f'{CARD}, rot at {ROT_1} Closed: '
+        f'write path host-device was blocked, but this, which is new since then, is {text}',
         'lock': further.place,
     }
     now = gpu(locks=(v.reading(**FRESH), further))
@@ -583,8 +584,10 @@ def test_a_further_way_into_a_whole_machine_is_told_of_the_machine():
         kind=TroubleKind.LOCK,
         device=None,
         subject=f'write path host-bmc-redfish lock host_interface {at} {"x" * 500}'[:237] + '...',
-        text=f'the machine, host_interface at {at} {"x" * 117}...: the way host-bmc-redfish was closed, and this, which was '
-        'not there then, is unlocked',
+        text=(
+            f'the machine, host_interface at {at} {"x" * 117}...: write path host-bmc-redfish was blocked, but this, '
+            'which is new since then, is unlocked'
+        ),
         lock=further.place,
         of=frozenset({v.GPU}),
     )
@@ -602,7 +605,7 @@ def test_a_part_that_nothing_closes_is_told_for_every_way_to_it():
             kind=TroubleKind.LOCK,
             device=v.GPU,
             subject=f'write path {path}',
-            text=f'{CARD}, ROT: the way {path} was closed, and this, which was not there then, is unsupported',
+            text=f'{CARD}, ROT: write path {path} was blocked, but this, which is new since then, is unsupported',
         )
         for path in ('host-bmc-ipmi', 'host-bmc-redfish', 'host-device')
     ]
@@ -618,7 +621,7 @@ def test_a_lock_that_two_parts_share_by_name_is_told_once_for_every_way():
     found = wrong(before, gpu(lock=lock, firmware=(v.component(), twin)), records=record)
     ways = [t for t in found if t.subject.startswith('write path ')]
     assert [('write path host-bmc-ipmi lock rot ' + AT + ' Closed', v.reading().place)] == [(t.subject, t.lock) for t in ways]
-    assert ways[0].fact.text.endswith('is unknown, the BMC calls several parts of the device GPU_0')
+    assert ways[0].fact.text.endswith('is unknown, the BMC shows several parts of the device with the id GPU_0')
     more = v.reading(mechanism='more', part='ROT', scope=Scope.COMPONENT, blocks=HOST_PATHS - v.HOST_DEVICE, **FRESH)
     seen = gpu(firmware=(v.component(), twin, v.component('ROT')), locks=(v.reading(**lock, **FRESH), more))
     found = [t.subject for t in wrong(before, seen, records=record) if t.subject.startswith('write path ')]
@@ -655,17 +658,17 @@ def test_an_open_lock_of_a_machine_that_nobody_handed_over_is_told_whole():
 
 def test_troubles_of_a_whole_node_are_told_word_by_word():
     """What is told apart by its subject stays the same trouble, with whatever reason."""
-    text = 'nobody can say whether the accelerators are as they were handed over: HTTP 503'
+    text = 'the accelerators cannot be compared with their state at hand-over: HTTP 503'
     expected = said.trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
     assert expected == said.unreadable('HTTP 503')
     assert text.replace('HTTP 503', 'x' * 477 + '...') == said.unreadable('x' * 500).fact.text
     adopted = (
-        'the node is active, and nothing says how it was handed over: it was adopted, or deployed without '
-        'verify_accelerators; undeploy it, or deploy it anew'
+        'the node is active, but its state at hand-over is unknown: it was adopted, or deployed without '
+        'verify_accelerators; undeploy it, or deploy it again'
     )
     expected = said.trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text=adopted)
     assert expected == said.unproven()
-    text = 'locks are open since 2026-11-21 12:00:00 UTC (by unlock)'
+    text = 'locks have been open since 2026-11-21 12:00:00 UTC (by unlock)'
     expected = said.trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text=text)
     assert (expected,) == recorded([watch.opened(v.NOW, 'by unlock')])
 
@@ -683,11 +686,11 @@ def test_why_a_lock_cannot_be_closed_again_is_told_word_by_word():
         replace(trouble(), lock=late.place),
     ]
     why = (
-        'uuid:gpu-0: gone is not shown, so it cannot be closed',
-        'the machine: down is not shown, so it cannot be closed',
-        'uuid:fpga-1: rot is not shown, so it cannot be closed',
-        f'{CARD}, bios at host:/redfish/v1/B Closed: it comes in force with a power-cycle only, which is not forced on the '
-        'host of somebody else: have the node serviced with lock_accelerators',
+        'uuid:gpu-0: gone is not shown, so it cannot be engaged',
+        'the machine: down is not shown, so it cannot be engaged',
+        'uuid:fpga-1: rot is not shown, so it cannot be engaged',
+        f'{CARD}, bios at host:/redfish/v1/B Closed: it takes effect only after a power-cycle, which is not done to '
+        'the host of a tenant: have the node serviced with lock_accelerators',
     )
     seen = v.inventory(v.gpu(locks=(late, plain)), v.fpga())
     for more, closed in ((), ()), ((replace(trouble(), lock=plain.place),), (plain,)):
@@ -704,8 +707,8 @@ def test_what_counts_after_a_job_of_ours_is_made_of_what_was_and_what_was_proven
     before = handed(v.fpga(), v.gpu(firmware=firmware), records=RECORDS)
     fpga, card = before.accelerators
     assert (v.FPGA, v.GPU) == (fpga.id, card.id)
-    new = v.reading(mechanism='other', place='Chassis/Other', **FRESH, reason='found closed, not engaged by us')
-    again = v.reading(LockState.LOCKED_VERIFIED, **FRESH, reason='comes in force with the start of the host')
+    new = v.reading(mechanism='other', place='Chassis/Other', **FRESH, reason='found locked, but not engaged by us')
+    again = v.reading(LockState.LOCKED_VERIFIED, **FRESH, reason='takes effect with the start of the host')
     opened = v.reading(LockState.UNLOCKED, mechanism='third', place='Chassis/Third', **FRESH)
     now = v.gpu(firmware=(v.component(version=v.NEW), firmware[1]), locks=(again, new, opened))
     after = watch.accepted(before, v.inventory(v.fpga(model='Agilex'), now, at=LATER), [flash()])

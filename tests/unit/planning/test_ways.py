@@ -43,7 +43,7 @@ def test_a_way_that_has_vanished_beside_another_is_missed():
     assert [] == open_ones(card(FIRST), None)
     ((subject, found),) = open_ones(card(FIRST), card(FIRST, SECOND))
     assert 'lock host-bmc-redfish' == subject
-    for said in ('host_interface', str(SECOND.ref), 'not shown any more', 'have the node inspected'):
+    for said in ('host_interface', str(SECOND.ref), 'no longer is', 'inspect the node'):
         assert said in found
 
 
@@ -110,7 +110,9 @@ def test_a_way_that_has_vanished_is_read_as_unknown():
             at=v.NOW,
             session='',
             scope=Scope.BMC,
-            reason='it was shown before, and is not shown any more (where it is gone for good, have the node inspected, '
-            'or apply --forget-vanished)',
+            reason=(
+                'it was shown before, but no longer is (if it is gone for good, inspect the node, or run apply '
+                '--forget-vanished)'
+            ),
         ),
     ) == lock_evidence.vanished(card(SECOND), [gone, there, elsewhere], v.NOW)

@@ -26,8 +26,8 @@ ALL_PATHS = frozenset(WritePath)
 NODE = NodeFacts(name='node-1', resource_class='gold', exposure=Exposure.TENANT)
 SYSTEM = Ref(bmc=HOST, uri='/redfish/v1/Systems/1')
 NO_FIRMWARE = (
-    'BMC host takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); write it in '
-    'another way, and let no rule of the baseline ask for it'
+    'BMC host accepts no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); '
+    'update the device in another way, and remove its firmware from the rules of the baseline'
 )
 SLOT_UUID = '11111111-2222-3333-4444-555555555555'
 

@@ -76,9 +76,9 @@ def test_what_another_machine_has_too_is_not_offered_and_that_is_told():
     found = standing(seen, verdict, rules, v.NODE, ROOT, made)
     assert [
         (GPU, ['PGPU'], 'offer = "device" of rule default'),
-        (FPGA, [], 'another machine of its BMC has it, too: both would offer it'),
-        (f'Slot0 of {FPGA}', [], 'its card is not met'),
-        (f'Slot1 of {FPGA}', [], 'its card is not met'),
+        (FPGA, [], 'another machine of its BMC also shows it, and both would offer it'),
+        (f'Slot0 of {FPGA}', [], 'its card does not meet the rules'),
+        (f'Slot1 of {FPGA}', [], 'its card does not meet the rules'),
     ] == [(s.label, [i.resource_class for i in s.offers], why(s.why)) for s in found]
     assert not [
         t for t in provider_traits.node_traits(seen, verdict, made.functions, made.offers) if 'FPGA' in t or 'GZIP' in t
@@ -90,15 +90,15 @@ def test_what_is_not_met_keeps_a_device_from_being_offered_and_is_told_whole():
     assert [
         (GPU, 'PGPU 1', 'offer = "device" of rule default'),
         (FPGA, '', 'firmware A: expected 2, found 1 (rule fw); lock B: expected 2, found 1 (rule fw)'),
-        (f'Slot0 of {FPGA}', '', 'its card is not met'),
-        (f'Slot1 of {FPGA}', '', 'its card is not met'),
+        (f'Slot0 of {FPGA}', '', 'its card does not meet the rules'),
+        (f'Slot1 of {FPGA}', '', 'its card does not meet the rules'),
     ] == told('count = 0', unmet=((v.FPGA, 'firmware A'), (v.FPGA, 'lock B')))
 
 
 def test_a_function_that_nobody_knows_is_told_by_what_the_bmc_calls_it():
     """Nobody put it there by our catalogue."""
     [_, slot, _] = told('count = 0', cards=(v.fpga(),), catalogue=())
-    reason = 'it holds gzip, and no function of the catalogue is certain to be that: offer = "function" of rule default'
+    reason = 'it holds gzip, which no function of the catalogue certainly is: offer = "function" of rule default'
     assert (f'Slot0 of {FPGA}', '', reason) == slot
 
 
@@ -108,7 +108,7 @@ def test_what_a_rule_withholds_or_counts_is_told_by_that_rule():
     assert [(FPGA, 'FPGA 1', 'offer = "device" of rule r')] == told('offer = "device"', cards=(v.fpga(),))
     assert [(FPGA, 'FPGA 1', 'offer = "region" of rule r')] == told('offer = "region"', cards=(v.fpga(slots=()),))
     two = (v.gpu(), v.gpu(id='uuid:other'))
-    counted = 'counted with all of its make: offer = "together" of rule r'
+    counted = 'counted together with all identical devices: offer = "together" of rule r'
     assert 2 * [(GPU, 'PGPU 2', counted)] == told('offer = "together"', cards=two)
     bad = 'firmware A: expected 2, found 1 (rule fw)'
     assert [(GPU, 'PGPU 1', bad), (GPU, 'PGPU 1', counted)] == told(
@@ -119,7 +119,7 @@ def test_what_a_rule_withholds_or_counts_is_told_by_that_rule():
 def test_two_slots_of_one_name_are_told():
     """Nobody can say which of them is claimed."""
     card = v.fpga(slots=(v.slot(0), replace(v.slot(0), index=1)))
-    assert 2 * [(f'Slot0 of {FPGA}', '', 'the BMC calls two slots so')] == told('count = 0', cards=(card,))[1:]
+    assert 2 * [(f'Slot0 of {FPGA}', '', 'the BMC shows two slots with this id')] == told('count = 0', cards=(card,))[1:]
 
 
 def test_a_device_of_which_no_offer_is_known_is_offered_as_usual():

@@ -179,8 +179,8 @@ def test_more_claims_than_devices_that_hold_up_are_refused():
     two = (consumer('t', claim(1)), consumer('s', claim(1)))
     made = reshape.forth(placed(stock('PGPU', 2), consumers=two), wanted('a'))
     expected = (
-        '2 PGPU of the root are claimed, and the devices that hold up have room for 1 PGPU (claimed by s, t): mend the devices '
-        'that do not hold up, or wait until an instance is gone'
+        '2 PGPU of the root are claimed, and the devices that pass verification have room for 1 PGPU (claimed by s, '
+        't): fix the devices that fail verification, or wait until an instance is deleted'
     )
     assert (expected,) == sentences(made)
     assert ((), (), ()) == (made.moves, made.providers, made.consumers)
@@ -228,10 +228,14 @@ def test_one_refusal_is_enough_for_nothing_to_be_done():
 def test_without_a_device_that_offers_the_class_it_is_refused():
     """FPGAs with slots offer functions; which of them is meant is the operator's to say."""
     made = reshape.forth(placed(stock('FPGA', 2)), wanted('a', offer='CUSTOM_ACC_FN_GZIP'))
-    assert ('no device that holds up offers FPGA: they offer CUSTOM_ACC_FN_GZIP (--class FPGA=...)',) == sentences(made)
+    assert ('no device that passes verification offers FPGA: available: CUSTOM_ACC_FN_GZIP (--class FPGA=...)',) == sentences(
+        made
+    )
     two = both(wanted('a', offer='CUSTOM_ACC_FN_GZIP'), wanted('b', offer='CUSTOM_ACC_FN_AES'))
     made = reshape.forth(placed(stock('FPGA', 2)), two)
-    expected = 'no device that holds up offers FPGA: they offer CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP (--class FPGA=...)'
+    expected = (
+        'no device that passes verification offers FPGA: available: CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP (--class FPGA=...)'
+    )
     assert (expected,) == sentences(made)
     renamed = reshape.forth(
         placed(stock('FPGA', 1)),
@@ -244,7 +248,9 @@ def test_without_a_device_that_offers_the_class_it_is_refused():
 def test_without_any_device_that_holds_up_it_is_refused():
     """Not taken for a machine without devices."""
     made = reshape.forth(placed(stock('PGPU', 2)), wanted('a', offer=None))
-    assert ('no device that holds up offers PGPU: verify says what does not hold',) == sentences(made)
+    assert (
+        'no device that passes verification offers PGPU: baremetal-acc verify lists the findings that are not met',
+    ) == sentences(made)
 
 
 def test_an_operators_class_becomes_the_standard_one_by_its_word():
@@ -279,8 +285,7 @@ def test_two_classes_that_mean_the_same_devices_are_refused():
     moves = (InventoryMove(flat='CUSTOM_H100', nested='PGPU'), InventoryMove(flat='CUSTOM_L40', nested='PGPU', trait=L40))
     made = reshape.forth(before, both(wanted('a', trait=L40), wanted('b')), moves)
     expected = (
-        'CUSTOM_H100 and CUSTOM_L40 both mean devices that offer PGPU: say by a trait which are meant '
-        '(--class CUSTOM_L40=PGPU:TRAIT)'
+        'CUSTOM_H100 and CUSTOM_L40 both mean devices with PGPU: distinguish them by a trait (--class CUSTOM_L40=PGPU:TRAIT)'
     )
     assert (expected,) == sentences(made)
 
@@ -288,7 +293,9 @@ def test_two_classes_that_mean_the_same_devices_are_refused():
 def test_a_trait_that_no_device_has_is_refused():
     """It is named."""
     made = reshape.forth(placed(stock('PGPU', 1)), wanted('a'), (InventoryMove(flat='PGPU', nested='PGPU', trait=L40),))
-    assert (f'no device that holds up offers PGPU with the trait {L40}: they offer PGPU (--class PGPU=...)',) == sentences(made)
+    assert (
+        f'no device that passes verification offers PGPU with the trait {L40}: available: PGPU (--class PGPU=...)',
+    ) == sentences(made)
 
 
 @pytest.mark.parametrize('name', [GOLD, 'VCPU', 'MEMORY_MB', 'DISK_GB'])
@@ -296,9 +303,9 @@ def test_what_the_node_itself_is_claimed_as_is_never_moved(name):
     """The node would not be found any more."""
     before = placed(stock(name)) if name != GOLD else placed()
     made = reshape.forth(before, wanted('a'), (InventoryMove(flat=name, nested='PGPU'),), own=GOLD)
-    assert (f'{name} is what the node itself is claimed as, and no class of devices',) == sentences(made)
+    assert (f'{name} is the resource class of the node itself, not of devices',) == sentences(made)
     made = reshape.back(placed(children=(child('a', stock('PGPU')),)), (InventoryMove(flat=name, nested='PGPU'),), own=GOLD)
-    assert (f'{name} is what the node itself is claimed as, and no class of devices',) == sentences(made)
+    assert (f'{name} is the resource class of the node itself, not of devices',) == sentences(made)
 
 
 def test_nothing_flat_is_nothing_to_move():
@@ -365,14 +372,14 @@ def test_who_holds_a_device_as_something_else_is_told():
         consumer('t', claim(2)),
     )
     told = (
-        '; name-a takes nothing while 3 CUSTOM_BIG of name-a is claimed (by r, s)'
-        '; name-b takes nothing while 1 CUSTOM_ODD of name-b is claimed (by u)'
+        '; name-a can take over nothing while 3 CUSTOM_BIG of name-a is claimed (by r, s)'
+        '; name-b can take over nothing while 1 CUSTOM_ODD of name-b is claimed (by u)'
     )
     before = placed(stock('PGPU', 3), consumers=tenants, children=held)
     made = reshape.forth(before, wanted('a', 'b', 'c'))
     expected = (
-        '2 PGPU of the root are claimed, and the devices that hold up have room for 1 PGPU (claimed by t): mend the devices '
-        f'that do not hold up, or wait until an instance is gone{told}'
+        '2 PGPU of the root are claimed, and the devices that pass verification have room for 1 PGPU (claimed by t): '
+        f'fix the devices that fail verification, or wait until an instance is deleted{told}'
     )
     assert (expected,) == sentences(made)
     assert ((), ()) == (made.moves, made.providers)
@@ -385,7 +392,7 @@ def test_refusals_go_on_after_a_class_that_no_device_can_take():
     before = placed(stock('FPGA'), stock('PGPU'), consumers=(consumer('s', claim(1, 'CUSTOM_BIG', 'a')),), children=(held,))
     moves = tuple(InventoryMove(flat=name, nested='PGPU', trait=trait) for name, trait in (('PGPU', H100), ('FPGA', L40)))
     made = reshape.forth(before, wanted('a'), moves)
-    assert ['no device can take', 'no device that hol'] == [reason[:18] for reason in sentences(made)]
+    assert ['no device can take', 'no device that pas'] == [reason[:18] for reason in sentences(made)]
 
 
 @pytest.mark.parametrize(('held', 'want'), [('slot', 'card'), ('card', 'slot')])
@@ -400,7 +407,7 @@ def test_a_card_and_its_slots_are_one_device(held, want):
     made = reshape.forth(before, tree)
     assert [('t', 'other')] == [(s.consumer, s.target) for s in made.shifts]
     assert [ROOT, 'other'] == [p.uuid for p in made.providers]
-    told = f'name-{want} takes nothing while 1 CUSTOM_OLD of name-{held} is claimed (by s)'
+    told = f'name-{want} can take over nothing while 1 CUSTOM_OLD of name-{held} is claimed (by s)'
     alone = replace(tree, providers=tree.providers[:1])
     assert (f'no device can take over PGPU; {told}',) == sentences(reshape.forth(before, alone))
 
@@ -426,7 +433,7 @@ def test_devices_that_are_counted_together_are_all_of_their_kind(together):
     before = placed(stock('PGPU', 2), consumers=tenants, children=(old,))
     tree = wanted('a', 'b')
     tree = replace(tree, providers=tuple(replace(p, traits=theirs) for p in tree.providers))
-    told = ''.join(f'; name-{n} takes nothing while 1 PGPU of name-old is claimed (by s)' for n in 'ab')
+    told = ''.join(f'; name-{n} can take over nothing while 1 PGPU of name-old is claimed (by s)' for n in 'ab')
     assert (f'no device can take over PGPU{told}',) == sentences(reshape.forth(before, tree))
     other = replace(tree, providers=tuple(replace(p, traits=frozenset({'CUSTOM_ACC_FPGA', several})) for p in tree.providers))
     assert () == sentences(reshape.forth(before, other))
@@ -570,7 +577,7 @@ def test_back_what_the_root_offers_already_is_the_same_devices():
     assert ['t'] == [c.uuid for c in made.consumers]
     assert (GOLD,) == made.stays
     many = replace(before, consumers=(consumer('s', claim(2)), consumer('t', claim(1, provider='a'))))
-    expected = '2 PGPU of the root and 1 PGPU of devices are claimed, and there are 2: wait until an instance is gone'
+    expected = '2 PGPU of the root and 1 PGPU of devices are claimed, but there are only 2: wait until an instance is deleted'
     assert (expected,) == sentences(reshape.back(counted(many)))
 
 

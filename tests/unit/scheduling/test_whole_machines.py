@@ -386,7 +386,7 @@ def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
     refused = unlocked_by_plan(wall, whole('kcs', state, IPMI, place='Managers/1/Kcs'))
     (why,) = refusal_words.refused(refused)
     assert ('BMC host', 'lock wall', True) == (why.label, why.subject, is_unrecorded(refused))
-    assert f'Managers/1 reads {state}, and there is no record of what we have closed of it' in why.reason
+    assert f'Managers/1 reads {state}, and there is no record of what we engaged' in why.reason
     assert ['kcs'] == [a.mechanism for a in refused.actions if isinstance(a, Release)]
     alone = unlocked_by_plan(wall)
     assert () == alone.actions
@@ -403,4 +403,4 @@ def test_what_others_have_closed_of_a_lock_in_part_is_left_and_told():
     made = unlocked_by_plan(whole('wall', LockState.PARTIAL, IPMI, closes='06/0:34'))
     assert ((), ()) == (made.actions, made.refusals)
     (note,) = (n for n in refusal_words.notes(made.notes) if 'wall' in n.text)
-    assert note.text.endswith('nothing of it was closed by us')
+    assert note.text.endswith('no part of it was engaged by us')
