@@ -69,16 +69,16 @@ def seal(certificate: Certificate, by: Sealer) -> bytes:
     :raises CertificateInvalid: the certificate names another key, is too long, or contains a text that cannot be encoded.
     """
     if certificate.key != by.name:
-        raise CertificateInvalid(f'it names the key {certificate.key}, and would be signed with {by.name}')
+        raise CertificateInvalid(f'the certificate names key {certificate.key}, but would be signed with {by.name}')
     body = document(certificate)
     try:
         value = by.private.sign(_statement(body))
         signature = {'algorithm': ALGORITHM, 'key': by.name, 'value': base64.b64encode(value).decode()}
         data = canonical.encode({'certificate': body, 'signature': signature})
     except NotCanonical as exc:
-        raise CertificateInvalid(f'it cannot be signed: {exc}') from None
+        raise CertificateInvalid(f'the certificate cannot be signed: {exc}') from None
     if len(data) > MAX_SIZE:
-        raise CertificateInvalid(f'it would have {len(data)} bytes, {MAX_SIZE} are allowed')
+        raise CertificateInvalid(f'the certificate would have {len(data)} bytes; at most {MAX_SIZE} are allowed')
     return data
 
 
@@ -90,16 +90,18 @@ def opened(data: bytes, trust: Mapping[str, Ed25519PublicKey]) -> Certificate:
     body, signature = _parts(data)
     name = signature['key']
     if name not in trust:
-        what = f'it is signed with the key {name}, which is not trusted'
-        raise CertificateInvalid(what, hint='give the public key of its issuer, if you know that it is his')
+        what = f'the certificate is signed with key {name}, which is not trusted'
+        raise CertificateInvalid(
+            what, hint='if you trust that issuer, add its public key to option [baremetal_acc] certificate_trust or to --trust'
+        )
     try:
         trust[name].verify(_value(signature['value']), _statement(body))
     except InvalidSignature:
-        what = 'its signature does not fit: something else was signed, or it was changed since'
+        what = 'the signature does not match: other content was signed, or the certificate was changed afterwards'
         raise CertificateInvalid(what) from None
     certificate = read(body)
     if certificate.key != name:
-        raise CertificateInvalid(f'it says that it is signed with {certificate.key}, and it is with {name}')
+        raise CertificateInvalid(f'the certificate names key {certificate.key}, but is signed with {name}')
     return certificate
 
 
@@ -116,24 +118,26 @@ def load(path: Path) -> Sealer:
 
     :raises DocumentError: there is no key, others may use the file, or the key is of another kind.
     """
-    data, mode, owner = _bytes(path, 'option [baremetal_acc] certificate_key or argument --key names it')
+    data, mode, owner = _bytes(path, 'set by option [baremetal_acc] certificate_key or argument --key')
     if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
-        what = f'holds the key of certificates, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+        what = f'contains the key of certificates, but other users can access the file (mode {stat.S_IMODE(mode):04o})'
         raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
     if owner not in (0, os.geteuid()):
-        what = 'holds the key of certificates, and belongs to another user'
-        raise DocumentError(path=str(path), what=what, hint='give it to the user that signs')
+        what = 'contains the key of certificates, but belongs to another user'
+        raise DocumentError(path=str(path), what=what, hint='make the user of this process its owner')
     if b'PRIVATE KEY-----' not in data:
-        raise DocumentError(path=str(path), what='holds no private key in PEM', hint=f'make one: {HOW}')
+        raise DocumentError(path=str(path), what='contains no private key in PEM', hint=f'create one: {HOW}')
     try:
         key = serialization.load_pem_private_key(data, None)
     except TypeError:
-        what = 'has a passphrase, and nobody is there to be asked'
-        raise DocumentError(path=str(path), what=what, hint=f'{HOW} makes one without') from None
+        what = 'has a passphrase, which cannot be entered here'
+        raise DocumentError(path=str(path), what=what, hint=f'to create a key without one: {HOW}') from None
     except (ValueError, UnsupportedAlgorithm):
-        raise DocumentError(path=str(path), what='holds no private key that can be read', hint=f'make one: {HOW}') from None
+        raise DocumentError(
+            path=str(path), what='contains no private key that can be read', hint=f'create one: {HOW}'
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise DocumentError(path=str(path), what='is no Ed25519 key', hint=f'make one: {HOW}')
+        raise DocumentError(path=str(path), what='is not an Ed25519 key', hint=f'create one: {HOW}')
     return Sealer(private=key, name=fingerprint(key.public_key()))
 
 
@@ -143,25 +147,25 @@ def trusted(paths: Iterable[Path]) -> dict[str, Ed25519PublicKey]:
     :raises DocumentError: a file cannot be read, others may write it, or it contains something else.
     """
     found: dict[str, Ed25519PublicKey] = {}
-    hint = 'openssl pkey -in KEY -pubout writes the public key of a private one'
+    hint = 'to extract the public key of a private key: openssl pkey -in KEY -pubout'
     for path in paths:
-        data, mode, owner = _bytes(path, 'option [baremetal_acc] certificate_trust or argument --trust names it')
+        data, mode, owner = _bytes(path, 'set by option [baremetal_acc] certificate_trust or argument --trust')
         if owner not in (0, os.geteuid()) or mode & (stat.S_IWGRP | stat.S_IWOTH):
-            what = 'others may write it, and could sign in the name of the issuer'
-            raise DocumentError(path=str(path), what=what, hint=f'give it to root, and chmod go-w {path}')
+            what = 'other users can write it, and could add trusted keys'
+            raise DocumentError(path=str(path), what=what, hint=f'chown root {path}; chmod go-w {path}')
         blocks = list(_PEM.finditer(data.decode('latin-1')))
         if not blocks:
-            raise DocumentError(path=str(path), what='holds no public key in PEM', hint=hint)
+            raise DocumentError(path=str(path), what='contains no public key in PEM', hint=hint)
         for block in blocks:
             if block[1] != 'PUBLIC KEY':
-                what = f'holds a {block[1].lower()}, and only public keys belong there'
+                what = f'contains a {block[1].lower()}, but may contain only public keys'
                 raise DocumentError(path=str(path), what=what, hint=hint)
             try:
                 key = serialization.load_pem_public_key(block[0].encode())
             except (ValueError, UnsupportedAlgorithm):
-                raise DocumentError(path=str(path), what='holds a public key that cannot be read', hint=hint) from None
+                raise DocumentError(path=str(path), what='contains a public key that cannot be read', hint=hint) from None
             if not isinstance(key, Ed25519PublicKey):
-                raise DocumentError(path=str(path), what='holds a public key that is no Ed25519 key', hint=hint)
+                raise DocumentError(path=str(path), what='holds a public key that is not an Ed25519 key', hint=hint)
             found[fingerprint(key)] = key
     return found
 
@@ -195,7 +199,7 @@ def unpacked(text: str) -> bytes:
         data = unpacker.decompress(base64.b64decode(text, validate=True), MAX_SIZE + 1)
         if unpacker.eof and not unpacker.unused_data:
             return data
-    raise CertificateInvalid('what is kept with the node cannot be read: cut, or changed')
+    raise CertificateInvalid('the copy that is stored with the node cannot be read: it is truncated or was changed')
 
 
 def _statement(body: canonical.Json) -> bytes:
@@ -212,14 +216,14 @@ def _parts(data: bytes) -> tuple[canonical.Json, dict[str, str]]:
     except NotCanonical as exc:
         raise CertificateInvalid(str(exc)) from None
     if not isinstance(whole, dict) or set(whole) != {'certificate', 'signature'}:
-        raise CertificateInvalid('it is no object of a certificate and a signature')
+        raise CertificateInvalid('the document is not an object of certificate and signature')
     signature = whole['signature']
     if not isinstance(signature, dict) or set(signature) != {'algorithm', 'key', 'value'}:
-        raise CertificateInvalid('its signature is no object of algorithm, key and value')
+        raise CertificateInvalid('the signature is not an object of algorithm, key and value')
     if not all(type(text) is str for text in signature.values()):
-        raise CertificateInvalid('its signature holds something that is no text')
+        raise CertificateInvalid('a value of the signature is not a text')
     if signature['algorithm'] != ALGORITHM:
-        raise CertificateInvalid(f'its signature is of another algorithm than {ALGORITHM}: {signature["algorithm"][:40]}')
+        raise CertificateInvalid(f'the algorithm of the signature is not {ALGORITHM}: {signature["algorithm"][:40]}')
     return whole['certificate'], signature
 
 
@@ -227,9 +231,9 @@ def _value(text: str) -> bytes:
     try:
         value = base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
-        raise CertificateInvalid('the value of its signature is no base64') from None
+        raise CertificateInvalid('the value of the signature is not base64') from None
     if base64.b64encode(value).decode() != text:
-        raise CertificateInvalid('the value of its signature is not written as base64 is')
+        raise CertificateInvalid('the value of the signature is not canonical base64')
     return value
 
 
@@ -242,7 +246,7 @@ def _bytes(path: Path, hint: str) -> tuple[bytes, int, int]:
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     if not stat.S_ISREG(found.st_mode):
-        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+        raise DocumentError(path=str(path), what='is not a regular file', hint=hint)
     if len(data) > _KEY_SIZE:
         raise DocumentError(path=str(path), what=f'longer than {_KEY_SIZE} bytes', hint=hint)
     return data, found.st_mode, found.st_uid

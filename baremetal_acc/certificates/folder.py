@@ -60,7 +60,7 @@ class CertificateFolder:
             _write(path, data + b'\n')
             found = self._read(path)
         if found != data + b'\n':
-            raise StateError(f'{path}: what is read there is not what was written', hint='see whether the disk is sound')
+            raise StateError(f'{path}: the file read back differs from what was written', hint='check the disk')
         with _told(path):
             # Also a certificate of an attempt that was killed before the certificate was stored with the node.
             self._move([p for p in path.parent.iterdir() if p.suffix == '.json' and p != path])
@@ -112,7 +112,7 @@ class CertificateFolder:
         """
         node = which.node.uuid or which.node.name
         if not _NAME.fullmatch(node) or node in (self.BY_NAME, self.SUPERSEDED) or not _NAME.fullmatch(which.deployment):
-            raise StateError(f'{self.root}: no file can be named after node {node} and deployment {which.deployment}')
+            raise StateError(f'{self.root}: node {node} and deployment {which.deployment} cannot be used in a file name')
         return self.root / node / f'{which.lifecycle}-{which.deployment}.json'
 
     def _link(self, which: Reference) -> Path:
@@ -122,15 +122,15 @@ class CertificateFolder:
         folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode):
-            raise StateError(f'{folder}: is no folder')
+            raise StateError(f'{folder}: is not a folder')
         for one in (self.root, folder):
             if one.stat().st_mode & stat.S_IWOTH:
-                raise StateError(f'{one}: others may write there', hint=f'chmod o-w {one}')
+                raise StateError(f'{one}: other users can write to it', hint=f'chmod o-w {one}')
 
     def _read(self, path: Path) -> bytes:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise StateError(f'{path}: is no regular file')
+                raise StateError(f'{path}: is not a regular file')
             data = stream.read(MAX_SIZE + 2)
         if len(data) > MAX_SIZE + 1:
             raise StateError(f'{path}: longer than {MAX_SIZE} bytes')
@@ -154,8 +154,8 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        hint = 'option [baremetal_acc] certificate_folder names it; see that there is room, and that this user may write there'
-        raise StateError(f'{path}: the certificate cannot be kept: {exc.strerror}', hint=hint) from exc
+        hint = 'set by option [baremetal_acc] certificate_folder; see that it has space and that this user may write to it'
+        raise StateError(f'{path}: the certificate cannot be stored or read: {exc.strerror}', hint=hint) from exc
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -101,7 +101,7 @@ def issue(
         reasons += _open(card, verdict, occasion)
         cards.append(card)
     if reasons:
-        raise NotMet(dict.fromkeys(reasons), hint='no certificate is issued, and without one nothing is handed over')
+        raise NotMet(dict.fromkeys(reasons), hint='no certificate is issued, and the node is not handed over without one')
     return Certificate(
         node=occasion.node,
         lifecycle=occasion.lifecycle,
@@ -153,38 +153,38 @@ def _against(
 ) -> Iterator[str]:
     name = certificate.node.uuid or certificate.node.name
     if node is not None and node != name:
-        yield f'it is of node {name}, not of {node}'
+        yield f'the certificate is for node {name}, not for {node}'
     if lifecycle is not None and lifecycle != certificate.lifecycle:
         since = ': the node has come back since' if certificate.lifecycle < lifecycle else ''
-        yield f'it is of lifecycle {certificate.lifecycle} of the node, not of {lifecycle}{since}'
+        yield f'the certificate is for lifecycle {certificate.lifecycle} of the node, not for {lifecycle}{since}'
     if deployment is not None and deployment != certificate.deployment:
-        yield f'it is of deployment {certificate.deployment}, not of {deployment}'
+        yield f'the certificate is for deployment {certificate.deployment}, not for {deployment}'
     if certificate.issued > now + SKEW:
-        yield f'it was issued in the future, at {_time(certificate.issued)}'
+        yield f'the certificate was issued in the future, at {_time(certificate.issued)}'
     if not timedelta(0) <= certificate.issued - certificate.looked <= FRESH:
-        yield f'it was issued at {_time(certificate.issued)} from a look of {_time(certificate.looked)}'
+        yield f'the certificate was issued at {_time(certificate.issued)}, from an inspection at {_time(certificate.looked)}'
     if certificate.expires is not None and certificate.expires <= now:
-        yield f'it has expired at {_time(certificate.expires)}'
+        yield f'the certificate expired at {_time(certificate.expires)}'
     there = [card.id for card in certificate.accelerators]
     if not there:
-        yield 'it names no accelerator'
+        yield 'the certificate lists no accelerator'
     if len(set(there)) != len(there):
-        yield 'it names an accelerator twice'
+        yield 'the certificate lists an accelerator twice'
     for missing in sorted(set(certificate.expected.devices) - set(there)):
-        yield f'{missing} had to be there, and it says nothing of it'
+        yield f'{missing} is expected, but is not in the certificate'
     waived = set()
     for waiver in certificate.waivers:
         if waiver.expires > now:
             waived.add((waiver.accelerator, waiver.path))
         else:
             yield (
-                f'{waiver.accelerator}: rule {waiver.rule} waived the lock of {waiver.path} for {waiver.role} until '
-                f'{_time(waiver.expires)}, and that is over'
+                f'{waiver.accelerator}: the waiver of {waiver.role} for the lock of {waiver.path} (rule {waiver.rule}) expired '
+                f'at {_time(waiver.expires)}'
             )
     for card in certificate.accelerators:
         for path in card.paths:
             if path.demanded and not _proven(path, (card.id, path.path) in waived):
-                yield f'{card.label} ({card.id}): {path.path} had to be blocked (rule {path.rule}), and it says {path.state}'
+                yield f'{card.label} ({card.id}): {path.path} must be blocked (rule {path.rule}), but is {path.state}'
         yield from _chain_against(card, certificate.issued)
         yield from _custody_against(card, certificate.looked, now)
 
@@ -196,13 +196,13 @@ def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime
         return
     name = f'{card.label} ({card.id})'
     if not _unbroken(said):
-        yield f'{name}: a chain of custody had to hold (rule {said.rule}), and it says that none does'
+        yield f'{name}: a chain of custody is required (rule {said.rule}), but none holds'
     elif said.reaches is None or said.reaches < looked:
-        yield f'{name}: its chain of custody had to reach to the look (rule {said.rule}), and it ends before that'
+        yield f'{name}: its chain of custody must reach to the inspection (rule {said.rule}), but ends before it'
     elif said.demand is CustodyDemand.EVIDENCED and said.strength is not Strength.EVIDENCED:
-        yield f'{name}: its chain of custody had to be evidenced (rule {said.rule}), and it says {said.strength}'
+        yield f'{name}: its chain of custody must be evidenced (rule {said.rule}), but is {said.strength}'
     elif said.until is not None and said.until <= now:
-        yield f'{name}: {", ".join(said.by)} has accepted it until {_time(said.until)}, and that is over'
+        yield f'{name}: the acceptance by {", ".join(said.by)} expired at {_time(said.until)}'
 
 
 def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str]:
@@ -222,18 +222,18 @@ def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str
     reached = said.begun
     for interval in said.intervals:
         if interval.since != reached:
-            yield f'{chain} has evidence until {_time(reached)}, and goes on at {_time(interval.since)}'
+            yield f'{chain} has evidence until {_time(reached)}, but continues at {_time(interval.since)}'
         reached = interval.until
     if said.reaches != reached:
-        yield f'{chain} has evidence until {_time(reached)}, and says that it reaches to {_time(said.reaches)}'
+        yield f'{chain} has evidence until {_time(reached)}, but is said to reach to {_time(said.reaches)}'
     if said.broken is None and said.reaches > issued + SKEW:
         yield f'{chain} reaches to {_time(said.reaches)}, after the certificate was issued'
     if said.strength is not weakest(said.intervals):
-        yield f'{chain} says that it is {said.strength}, and its intervals are {weakest(said.intervals)}'
+        yield f'{chain} is said to be {said.strength}, but its intervals are {weakest(said.intervals)}'
     if said.origin is Origin.WRITTEN and said.broken is None and not said.intervals:
-        yield f'{chain} begins with a write, and nothing is said of the time since'
+        yield f'{chain} begins with a write, but has no evidence of the time since then'
     if said.origin is Origin.ACCEPTED and (said.until is None or not said.by):
-        yield f'{chain} begins with an acceptance, and does not say by whom and until when'
+        yield f'{chain} begins with an acceptance, but does not say by whom and until when'
 
 
 def _unbroken(said: CertifiedCustody | None) -> TypeGuard[CertifiedCustody]:
@@ -248,16 +248,16 @@ def _proven(path: CertifiedPath, waived: bool) -> bool:
 def _not_this_look(inventory: Inventory, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
     """Yield why a verdict and an inventory do not belong to this occasion."""
     if verdict.target != inventory.target:
-        yield f'the verdict is on {verdict.target}, and the look was at {inventory.target}'
+        yield f'the verdict is on {verdict.target}, but the inspection is of {inventory.target}'
     if not timedelta(0) <= occasion.issued - inventory.at <= FRESH:
-        yield f'{inventory.target} was looked at {_time(inventory.at)}, which is not now ({_time(occasion.issued)})'
+        yield f'{inventory.target} was inspected at {_time(inventory.at)}, which is too far from now ({_time(occasion.issued)})'
     if not inventory.accelerators:
-        yield f'{inventory.target}: no accelerator was seen'
+        yield f'{inventory.target}: no accelerator was found'
     for vanished in sorted(occasion.known - {a.id for a in inventory.accelerators}):
-        yield f'{vanished}: the card seen before is absent'
+        yield f'{vanished}: the card was found before, but is absent now'
     for gap in inventory.gaps:
         if gap.hides:
-            yield f'{gap.ref}: devices may lie behind what could not be read: {gap.reason}'
+            yield f'{gap.ref}: there may be devices behind this resource, which could not be read: {gap.reason}'
 
 
 def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
@@ -383,9 +383,9 @@ def _lock(reading: LockReading, records: lock_evidence.Records, occasion: Occasi
 
 
 _ORIGINS: Mapping[Origin, str] = {
-    Origin.WRITTEN: 'these cards were written by their operator',
-    Origin.MEASURED: 'these cards have signed what they ran',
-    Origin.ACCEPTED: 'somebody answers for what these cards ran',
+    Origin.WRITTEN: 'the operator has written these cards',
+    Origin.MEASURED: 'these cards have signed measurements of what they ran',
+    Origin.ACCEPTED: 'these persons answer for what these cards ran',
 }
 
 
@@ -423,18 +423,19 @@ def claims(certificate: Certificate) -> Claims:
 
 def _proves(c: Certificate) -> Iterator[str]:
     name = c.node.name if c.node.uuid is None else f'{c.node.name} ({c.node.uuid})'
+    found = f'{len(c.accelerators)} {"accelerator" if len(c.accelerators) == 1 else "accelerators"}'
     yield (
-        f'{c.issuer} looked at {name} at {_time(c.looked)}, through its BMCs, and found {len(c.accelerators)} accelerators, '
-        f'those that had to be there among them'
+        f'{c.issuer} inspected {name} through its BMCs at {_time(c.looked)}, and found {found}, '
+        'with none of the expected ones missing'
     )
-    yield f'all was as {c.baseline.name} ({c.baseline.digest}) and {c.catalogue.name} ({c.catalogue.digest}) demand'
+    yield f'everything met {c.baseline.name} ({c.baseline.digest}) with {c.catalogue.name} ({c.catalogue.digest})'
     for path in WritePath:
         cards = [card.label for card in c.accelerators for p in card.paths if p.path is path and p.state in DEPLOY_ACCEPTS]
         if cards:
-            yield f'{path} was blocked by locks that were engaged in this life of the node, and read back: {", ".join(cards)}'
+            yield f'{path} was blocked by locks that were engaged in this lifecycle and read back: {", ".join(cards)}'
     firmware = [f'{card.label} {f.id} {f.version}' for card in c.accelerators for f in card.firmware if f.rule is not None]
     if firmware:
-        yield f'this firmware ran, as the BMC says and as rules demand: {", ".join(firmware)}'
+        yield f'this firmware ran, as the BMC reports and as rules demand: {", ".join(firmware)}'
     functions = [f'{card.label} {f.slot} {f.name or f.id}' for card in c.accelerators for f in card.functions if f.rule]
     if functions:
         yield f'these functions were in their slots, as rules demand: {", ".join(functions)}'
@@ -447,17 +448,17 @@ def _proves(c: Certificate) -> Iterator[str]:
         for paths, told in by_paths.items():
             # Locks cover only the paths that rules want blocked.
             by = f' by {", ".join(paths)}' if paths else ''
-            text = f"between then and the look nobody else's code on the host could write them{by}"
+            text = f'since then, until the inspection, no other code on the host could write them{by}'
             yield f'{_ORIGINS[origin]}, and {text}: {", ".join(told)}'
     measured = sorted({card.label for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN})
     if measured:
-        yield f'what runs was measured and signed by roots of trust of these devices themselves: {", ".join(measured)}'
+        yield f'what runs was measured and signed by the roots of trust of these devices: {", ".join(measured)}'
 
 
 def _does_not_prove(c: Certificate) -> Iterator[str]:
-    yield f'anything after {_time(c.looked)}: that is what the watch is for'
-    yield 'that a write from the host fails: what is read back is what is configured'
-    yield 'what a BMC does not show, or shows and is not so, unless a device has signed it'
+    yield f'anything after {_time(c.looked)}, which the watch checks'
+    yield 'that a write from the host fails: only the configuration of the locks was read back'
+    yield 'what a BMC does not report, or reports wrongly, unless a device has signed it'
     for path in sorted(HOST_PATHS):  # the operator's own path (bmc-network) need not be closed
         cards = [
             f'{card.label} ({p.state}, rule {p.rule})'
@@ -466,18 +467,19 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
             if p.path is path and not p.demanded and p.state not in DEPLOY_ACCEPTS
         ]
         if cards:
-            yield f'{path} is blocked, which no rule demands: {", ".join(cards)}'
+            yield f'that {path} is blocked, which no rule demands: {", ".join(cards)}'
     for w in c.waivers:
-        yield f'{w.path} of {w.label} is blocked: {w.role} has waived it until {_time(w.expires)} (rule {w.rule}): {w.reason}'
+        waived = f'{w.role} has waived it until {_time(w.expires)} (rule {w.rule}): {w.reason}'
+        yield f'that {w.path} of {w.label} is blocked: {waived}'
     for r in c.relaxations:
         whose = '' if r.rule == DEFAULT_RULE else f'rule {r.rule}: '
-        yield f'as much as the default for a tenant: {whose}{r.text}'
+        yield f'as much as the default rules for a tenant: {whose}{r.text}'
     unknown = [card.label for card in c.accelerators if not _unbroken(card.custody)]
     if unknown:
-        yield f'who has written what runs, for no chain of custody holds: {", ".join(unknown)}'
+        yield f'who has written what runs, since no chain of custody holds: {", ".join(unknown)}'
     written = [card.label for card in c.accelerators if _unbroken(card.custody) and card.custody.origin is Origin.WRITTEN]
     if written:
-        yield f'that a card has written what it was sent, which its own updater says: {", ".join(written)}'
+        yield f'that a card has stored the image that it was sent, which only its own updater reports: {", ".join(written)}'
     own = [card.label for card in c.accelerators if card.custody is not None and not card.custody.covers_own_processor]
     if own:
         yield f'what the processor of the card itself runs: {", ".join(own)}'
@@ -485,11 +487,11 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
         card.label for card in c.accelerators if not any(m.state is MeasurementState.PROVEN for m in card.measurements)
     ]
     if unmeasured:
-        yield f'by a signature of the device what it runs: {", ".join(unmeasured)}'
+        yield f'what the device runs by its own signature: {", ".join(unmeasured)}'
     signed = [(card.label, m) for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN]
     alone = dict.fromkeys(f'{label} ({m.integrity})' for label, m in signed if not m.is_compared)
     if alone:
-        yield f'that what was signed is of these versions: it says of none of it what it was compared with: {", ".join(alone)}'
+        yield f'that these signed measurements belong to the versions, since none has a reference value: {", ".join(alone)}'
     if c.gaps:
         first = c.gaps[0]
         more = f', and {len(c.gaps) - 1} more' if len(c.gaps) > 1 else ''

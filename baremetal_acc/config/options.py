@@ -198,8 +198,8 @@ OPTIONS = [
         help=(
             "Whose code runs on a node that does not set it itself (driver_info['acc_exposure'], or exposure in bmcs.yaml): "
             "that of a tenant, of the operator's own services, or nobody's. On a tenant's node every path from the host to "
-            'every accelerator must be blocked, unless a rule of the baseline says otherwise. With another value that is '
-            'demanded only where a rule does: set it only where no node without a value of its own goes to tenants.'
+            'every accelerator must be blocked, unless a rule of the baseline says otherwise. With another value, a path must '
+            'be blocked only where a rule says so: set one only if no node without a value of its own goes to tenants.'
         ),
     ),
     cfg.StrOpt(
@@ -260,8 +260,8 @@ OPTIONS = [
         min=1,
         help=(
             'Seconds after which a job stops waiting for an update that reports no progress, or of which nothing shows whether '
-            'it has ended. The device is then read, and decides: if it does not report the written version, nothing more is '
-            'sent to it before the update is known to have ended. The slowest known write takes 40 minutes.'
+            'it has ended. The device is then read: if it does not report the written version, nothing more is sent to it '
+            'until the update is known to have ended. The slowest known write takes 40 minutes.'
         ),
     ),
     cfg.FloatOpt(
@@ -290,8 +290,8 @@ OPTIONS = [
         default=28800.0,
         min=1,
         help=(
-            'Seconds that a job waits for somebody to pull the power cord of a machine, where an image of the catalogue takes '
-            'effect only by that (apply.reset = "ac-power-cycle"). This time does not count in job_timeout.'
+            'Seconds that a job waits for an operator to pull the power cord of a machine, where an image of the catalogue '
+            'takes effect only by that (apply.reset = "ac-power-cycle"). This time does not count in job_timeout.'
         ),
     ),
     cfg.FloatOpt(
@@ -349,7 +349,7 @@ OPTIONS = [
     cfg.StrOpt(
         'pools',
         default='/etc/baremetal_acc/pools.toml',
-        help='Path of the pool file: how many regions with each function baremetal-acc pool is to have free.',
+        help='Path of the pool file: how many regions with each function baremetal-acc pool keeps free.',
     ),
     cfg.StrOpt(
         'state_dir',

@@ -57,11 +57,11 @@ def parse(text: str) -> ImageUrl:
     """
     found = _URL.fullmatch(text)
     if found is None:
-        raise ValueError('is no plain URL like https://HOST[:PORT]/PATH (no user name, no password, no fragment)')
+        raise ValueError('is not a plain URL like https://HOST[:PORT]/PATH (without user name, password and fragment)')
     scheme, host = found['scheme'].lower(), found['host'].lower()
     port = int(found['port']) if found['port'] else PORTS[scheme]
     if not 0 < port < 65536 or '..' in host:
-        raise ValueError('names no host and port that there can be')
+        raise ValueError('has an invalid host or port')
     path = found['path'] or '/'
     return ImageUrl(
         url=f'{scheme}://{host}:{port}{path}{found["query"] or ""}',
@@ -77,5 +77,5 @@ def origin(text: str) -> UrlOrigin:
     """
     found = parse(text if '://' in text else f'https://{text}')
     if found.path != '/' or '?' in found.url:
-        raise ValueError('names more than a host and a port')
+        raise ValueError('has more than a host and a port')
     return found.origin

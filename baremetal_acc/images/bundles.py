@@ -73,7 +73,7 @@ def _bundle(table: toml.Table, folder: Path) -> _Read:
     apply.finish()
     restore = table.string('restore')
     if restore is None:
-        hint = f'restore is missing: name the bundle to go back to, or "{image_keys.NO_RESTORE}" if there is none'
+        hint = f'restore is missing: name the bundle to restore, or write "{image_keys.NO_RESTORE}"'
         raise table.error(None, hint)
     signature = table.string('signature')
     component_targets = table.boolean('component_targets') or False
@@ -97,7 +97,7 @@ def _bundle(table: toml.Table, folder: Path) -> _Read:
     parts = table.tables('component')
     table.finish()
     if not parts:
-        raise table.error(None, 'holds no [[bundle.component]]: name everything that the package writes')
+        raise table.error(None, 'has no [[bundle.component]]: list every component that the package writes')
     found = [(_part(part, whole, shared, security_version), part) for part in parts]
     for image, part in found:
         if sum(other.name == image.name for other, _ in found) > 1:
@@ -120,10 +120,10 @@ def _part(table: toml.Table, whole: Image, shared: tuple[Fit, ...], security_ver
     own = image_keys.name(table)
     fits = image_keys.fit_tables(table) or shared
     if not fits:
-        raise table.error(None, 'fits is missing: name the devices that it is for, here or for the whole bundle')
+        raise table.error(None, 'fits is missing: name the devices of this component here, or of all components in [[bundle]]')
     security = table.integer('security_version', security_version)
     if security is None:
-        raise table.error(None, 'security_version is missing: here, or for the whole bundle')
+        raise table.error(None, 'security_version is missing both here and in [[bundle]]')
     identifier = table.integer('identifier')
     apply = table.table('apply')
     reset = _reset(apply)
@@ -156,17 +156,17 @@ def _targets(table: toml.Table) -> tuple[str, ...] | None:
 
     :raises DocumentError: the value is neither.
     """
-    hint = f'a list of URIs as the maker gives them, [] for an empty list, or "{NO_TARGETS}" for no Targets at all'
+    hint = f'write the list of URIs that the vendor gives, [] to send an empty list, or "{NO_TARGETS}" to send no Targets'
     if not table.has('targets'):
         raise table.error(None, 'targets is missing', hint)
     if isinstance(table.data['targets'], str):
         if table.string('targets') != NO_TARGETS:
-            raise table.error('targets', f'{table.data["targets"][:60]!r} is no list', hint)
+            raise table.error('targets', f'{table.data["targets"][:60]!r} is not a list', hint)
         return None
     found = table.strings('targets') or ()
     for uri in found:
         if not uri.startswith('/redfish/') or any(c.isspace() for c in uri):
-            raise table.error('targets', f'{uri[:120]!r} is no URI of a Redfish service', hint)
+            raise table.error('targets', f'{uri[:120]!r} is not a Redfish URI (/redfish/...)', hint)
     return found
 
 

@@ -75,7 +75,7 @@ def read(text: str, path: str) -> Catalogue:
         if restore is None:
             raise table.error('restore', f'no image is called {image.restore!r}', toml.did_you_mean(image.restore, by_name))
         if restore.kind is not image.kind or restore.name == image.name or restore.bundle is not None:
-            raise table.error('restore', f'{image.restore!r} is no other {image.kind} image')
+            raise table.error('restore', f'{image.restore!r} is not another {image.kind} image')
     return Catalogue(
         path=path,
         images=deny.marked((*images, *(image for image, _ in bundled)), denials),
@@ -95,7 +95,7 @@ def _image(table: toml.Table, folder: Path) -> Image:
     apply.finish()
     restore = table.string('restore')
     if restore is None and kind is not ImageKind.FUNCTION:
-        raise table.error(None, f'restore is missing: name the image to go back to, or "{NO_RESTORE}" if there is none')
+        raise table.error(None, f'restore is missing: name the image to restore, or write "{NO_RESTORE}"')
     signature = table.string('signature')
     image = Image(
         name=name,
@@ -123,11 +123,11 @@ def _image(table: toml.Table, folder: Path) -> Image:
     if image.measurements and kind is not ImageKind.FIRMWARE:
         raise table.error('measurements', 'is for images of kind "firmware" only')
     if kind is ImageKind.REVOCATION and image.restore is not None:
-        raise table.error('restore', f'nothing undoes a revocation: write restore = "{NO_RESTORE}"')
+        raise table.error('restore', f'a revocation cannot be undone: write restore = "{NO_RESTORE}"')
     if via and kind is not ImageKind.FIRMWARE:
         raise table.error('apply', 'via is for images of kind "firmware" only')
     if any(same_version(image.version, over) for over in via):
-        raise table.error('apply', f'via holds {image.version!r}, the version of the image itself')
+        raise table.error('apply', f'via contains {image.version!r}, the version of the image itself')
     table.finish()
     return image
 
@@ -143,7 +143,7 @@ def _denial(table: toml.Table) -> Denial:
     )
     table.finish()
     if denial.version is None and denial.digest is None:
-        raise table.error(None, 'names neither version nor digest: what is denied?')
+        raise table.error(None, 'has neither version nor digest, of which one is required')
     if denial.digest is None and denial.component is None and not denial.fits:
-        raise table.error('version', 'would be denied of everything: name component or fits as well')
+        raise table.error('version', 'would be denied for every component of every device: add component or fits')
     return denial

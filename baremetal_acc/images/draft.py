@@ -52,24 +52,24 @@ def entry(package: PldmPackage, position: int, name: str, file: File) -> str:
     component = package.components[position]
     lines = [
         f'# Component {component.identifier} of PLDM package {quoted(file.source)}, version {quoted(package.version.text)}.',
-        '# What it says of itself proves nothing: compare the digest with the one that its maker publishes.',
+        '# The header of a package proves nothing: compare the digest with the one that the vendor publishes.',
         '[[image]]',
         f'name = {quoted(name)}',
         'kind = "firmware"',
         *_fits(package, position),
-        '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC has them',
+        '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC reports them',
     ]
     if component.version.text:
-        lines.append(f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when it runs')
+        lines.append(f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when the image runs')
     else:
-        lines.append('# version = "..."  # fill in: what the BMC reports when it runs')
+        lines.append('# version = "..."  # fill in: what the BMC reports when the image runs')
     lines += [
-        '# security_version = 0  # fill in: a whole number that never goes down',
-        f'source = {quoted(file.source)}  # from the folder of the catalogue on',
+        '# security_version = 0  # fill in: a whole number that never decreases',
+        f'source = {quoted(file.source)}  # relative to the folder of the catalogue',
         f'size = {file.size_bytes}',
         f'digest = {quoted(file.digest)}',
         *_reset(component.activation),
-        f'# restore = "..."  # fill in: the name of the image to go back to, or "{NO_RESTORE}"',
+        f'# restore = "..."  # fill in: the name of the image to restore, or "{NO_RESTORE}"',
     ]
     return '\n'.join(lines) + '\n'
 
@@ -78,16 +78,16 @@ def bundle(package: PldmPackage, name: str, file: File) -> str:
     """Return a ``[[bundle]]`` table for all components of a package, with comments."""
     lines = [
         f'# PLDM package {quoted(file.source)}, version {quoted(package.version.text)}: sent once, for all of its components.',
-        '# What it says of itself proves nothing: compare the digest with the one that its maker publishes.',
+        '# The header of a package proves nothing: compare the digest with the one that the vendor publishes.',
         '[[bundle]]',
         f'name = {quoted(name)}',
-        f'source = {quoted(file.source)}  # from the folder of the catalogue on',
+        f'source = {quoted(file.source)}  # relative to the folder of the catalogue',
         f'size = {file.size_bytes}',
         f'digest = {quoted(file.digest)}',
-        '# targets = ["/redfish/v1/..."]  # fill in: as its maker says; [] for an empty list, "none" for no Targets at all',
-        'component_targets = false  # true where the BMC also takes the package for one component, by the URI of its item',
-        '# security_version = 0  # fill in: a whole number that never goes down',
-        f'# restore = "..."  # fill in: the name of the bundle to go back to, or "{NO_RESTORE}"',
+        '# targets = ["/redfish/v1/..."]  # fill in: as the vendor says; [] to send an empty list, "none" to send no Targets',
+        'component_targets = false  # true if the BMC accepts the package for a single component, whose URI is in Targets',
+        '# security_version = 0  # fill in: a whole number that never decreases',
+        f'# restore = "..."  # fill in: the name of the bundle to restore, or "{NO_RESTORE}"',
     ]
     records: tuple[DeviceRecord | DownstreamRecord, ...] = (*package.devices, *package.downstream_devices)
     if not any(pci_ids(record.descriptors) for record in records):
@@ -102,13 +102,15 @@ def bundle(package: PldmPackage, name: str, file: File) -> str:
             '',
             '[[bundle.component]]',
             f'name = "{own}"',
-            '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC has them',
+            '# component = "..."  # fill in: a pattern over the Ids of SoftwareInventory, as the BMC reports them',
             f'identifier = {number:#06x}',
         ]
         if component.version.text:
-            lines.append(f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when it runs')
+            lines.append(
+                f'version = {quoted(component.version.text)}  # compare it with what the BMC reports when the image runs'
+            )
         else:
-            lines.append('# version = "..."  # fill in: what the BMC reports when it runs')
+            lines.append('# version = "..."  # fill in: what the BMC reports when the image runs')
         lines += [line for line in _fits(package, position) if line.startswith('fits')]
         lines += _reset(component.activation)
     return '\n'.join(lines) + '\n'
@@ -156,7 +158,7 @@ def _fits(package: PldmPackage, position: int) -> Iterator[str]:
     else:
         yield '# fits = [{ pci = "0x....:0x...." }]  # fill in: the package names no PCI ids of the devices that it is for'
     if found and others:
-        yield '# fill in: the package is also for devices of which it names no PCI ids'
+        yield '# fill in: the package is also for devices whose PCI ids it does not name'
 
 
 def pci_ids(descriptors: tuple[AnyDescriptor, ...]) -> str | None:
@@ -181,11 +183,11 @@ def _pair(descriptors: tuple[AnyDescriptor, ...], vendor: DescriptorType, device
 def _reset(activation: Activation) -> Iterator[str]:
     for method, reset in _RESETS:
         if method in activation and reset is not None:
-            yield f'apply = {{ reset = "{reset}" }}  # as its header requests'
+            yield f'apply = {{ reset = "{reset}" }}  # as the header of the package requests'
             return
         if method in activation:
             yield (
-                f'# apply = {{ reset = "{ResetKind.AUX_POWER_CYCLE}" }}  # fill in: its header requests an AC power cycle; '
-                f'"{ResetKind.AC_POWER_CYCLE}" where the BMC has no action for it'
+                f'# apply = {{ reset = "{ResetKind.AUX_POWER_CYCLE}" }}  # fill in: the header requests an AC power cycle; '
+                f'"{ResetKind.AC_POWER_CYCLE}" if the BMC has no action for it'
             )
             return

@@ -58,15 +58,15 @@ class Web:
         :raises NotFetched: the file cannot be fetched; also raised while it is read.
         """
         if self.authorities is not None and not os.access(self.authorities, os.R_OK):
-            hint = 'option [baremetal_acc] image_ca names it'
+            hint = 'set by option [baremetal_acc] image_ca'
             raise NotFetched(f'the file of CA certificates {self.authorities} cannot be read', hint)
         until = time.monotonic() + self.timeout.total_seconds()
         with self._answer(url, until) as answer:
             announced = answer.headers.get('Content-Length')
             if size is not None and announced is not None and announced != str(size):
-                raise NotFetched(f'the server announces {announced[:20]} bytes, the catalogue says {size}')
+                raise NotFetched(f'the server reports a Content-Length of {announced[:20]} bytes, the catalogue says {size}')
             if answer.headers.get('Content-Encoding', 'identity').lower() != 'identity':
-                raise NotFetched('the server sends it encoded, though it was asked not to')
+                raise NotFetched('the server sent a Content-Encoding, although the request accepts none')
             yield self._pieces(answer, until)
 
     @contextmanager
@@ -78,16 +78,18 @@ class Web:
                 try:
                     answer = stack.enter_context(self._asked(asked, until))
                 except ssl.SSLError as exc:
-                    hint = 'option [baremetal_acc] image_ca names the CA certificates that are trusted'
-                    raise self._failed(exc, until, 'the certificate of the server does not verify', hint) from None
+                    hint = 'the trusted CA certificates are set by option [baremetal_acc] image_ca'
+                    raise self._failed(exc, until, 'the TLS certificate of the server cannot be verified', hint) from None
                 except OSError as exc:
-                    raise self._failed(exc, until, 'the server does not answer as it should') from None
+                    raise self._failed(exc, until, 'the request failed') from None
                 if answer.status == 200:
                     yield answer
                     return
             if answer.status not in _REDIRECTS:
-                raise NotFetched(f'{asked} answers with HTTP status {answer.status}')
-            there = self._allowed(urljoin(asked.url, answer.headers.get('Location', '')), f'{asked} redirects to what ')
+                raise NotFetched(f'{asked} returned HTTP status {answer.status}')
+            there = self._allowed(
+                urljoin(asked.url, answer.headers.get('Location', '')), f'{asked} redirects to an address that '
+            )
             if asked.origin.scheme == 'https' and there.origin.scheme != 'https':
                 raise NotFetched(f'{asked} redirects to {there}, which is not encrypted')
             asked = there
@@ -100,7 +102,7 @@ class Web:
         """
         origin, left = asked.origin, until - time.monotonic()
         if left <= 0:
-            raise TooSlow('there was no time left')
+            raise TooSlow('no time is left')
         context = ssl.create_default_context(cafile=self.authorities) if origin.scheme == 'https' else None
         head = (
             f'GET {asked.url.removeprefix(str(origin))} HTTP/1.1\r\nHost: {_host(origin)}\r\nUser-Agent: baremetal-acc\r\n'
@@ -113,24 +115,24 @@ class Web:
         try:
             yield from answer.pieces
         except OSError as exc:
-            raise self._failed(exc, until, 'it breaks off') from None
+            raise self._failed(exc, until, 'the transfer broke off') from None
 
     def _failed(self, exc: OSError, until: float, what: str, hint: str | None = None) -> NotFetched:
         """Return the error for a file that could not be fetched, or not completely, on one line."""
         if time.monotonic() >= until:
-            late = f'it did not come within {self.timeout.total_seconds():g} seconds'
-            return NotFetched(late, 'option [baremetal_acc] image_timeout')
+            late = f'it was not fetched completely within {self.timeout.total_seconds():g} s'
+            return NotFetched(late, 'the limit is set by option [baremetal_acc] image_timeout')
         text = getattr(exc, 'verify_message', None) or exc.strerror or str(exc) or type(exc).__name__
         return NotFetched(f'{what}: {"".join(c if c.isprintable() else " " for c in text)[:200]}', hint)
 
-    def _allowed(self, url: str, how: str = '') -> ImageUrl:
+    def _allowed(self, url: str, how: str = 'the URL ') -> ImageUrl:
         try:
             found = address.parse(url)
         except ValueError as exc:
             raise NotFetched(f'{how}{exc}') from None
         if found.origin not in self.hosts:
-            hint = f'option [baremetal_acc] image_hosts lists the servers that are: add {_entry(found.origin)} if you trust it'
-            raise NotFetched(f'{how}is on {found.origin}, which is no server that may be asked', hint)
+            hint = f'if you trust that server, add {_entry(found.origin)} to option [baremetal_acc] image_hosts'
+            raise NotFetched(f'{how}is on {found.origin}, which is not an allowed server', hint)
         return found
 
 

@@ -39,7 +39,7 @@ def name(table: toml.Table) -> str:
     """Return the name of an image or a bundle."""
     found = table.required_string('name')
     if not _NAME.fullmatch(found):
-        raise table.error('name', f'{found!r} is no name: letters, digits, dot, dash and underline, at most 100')
+        raise table.error('name', f'{found!r} is not a valid name: at most 100 letters, digits, dots, dashes and underscores')
     return found
 
 
@@ -56,7 +56,7 @@ def fit_tables(table: toml.Table) -> tuple[Fit, ...]:
         ids = {key: fit.string(key) for key in ('pci', 'subsystem')}
         for key, pair in ids.items():
             if pair is not None and not _PCI.fullmatch(pair.lower()):
-                raise fit.error(key, f'{pair!r} is no pair of vendor and device id like "0x10de:0x2330"')
+                raise fit.error(key, f'{pair!r} is not a pair of vendor and device id like "0x10de:0x2330"')
         found.append(
             Fit(
                 vendor=fit.string('vendor'),
@@ -68,7 +68,7 @@ def fit_tables(table: toml.Table) -> tuple[Fit, ...]:
         )
         fit.finish()
         if found[-1] == Fit():
-            raise fit.error(None, 'names no id: it would fit every device')
+            raise fit.error(None, 'has no id: the image would fit every device')
     return tuple(found)
 
 
@@ -106,10 +106,10 @@ def references(table: toml.Table) -> tuple[ReferenceValue, ...]:
         pattern, slash, number = key.rpartition('/')
         if not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= _LAST_INDEX or (slash and not pattern):
             hint = 'write "INDEX", or "PATTERN/INDEX" with a pattern over the Ids of ComponentIntegrity; indices are 1 to 254'
-            raise listed.error(key, f'{key!r} is no place of a measurement', hint)
+            raise listed.error(key, f'{key!r} is not an index of a measurement', hint)
         texts = listed.strings(key) if isinstance(value, list) else (listed.required_string(key),)
         if not texts:
-            raise listed.error(key, 'is empty: nothing could ever be measured right')
+            raise listed.error(key, 'is empty: no measurement could ever match')
         values = tuple(_measured(listed, key, text) for text in texts)
         if len(pattern) > _LONGEST_PATTERN:
             raise listed.error(key, f'longer than {_LONGEST_PATTERN} characters')
@@ -121,13 +121,15 @@ def references(table: toml.Table) -> tuple[ReferenceValue, ...]:
 def _measured(table: toml.Table, key: str, text: str) -> tuple[str, str]:
     name, colon, value = text.lower().partition(':')
     if not colon:
-        raise table.error(key, 'names no algorithm', 'write it as "sha384:...", or as "raw:..." for what is no digest')
+        raise table.error(
+            key, 'names no algorithm', 'write it as "sha384:...", or as "raw:..." for a value that is not a digest'
+        )
     if name != 'raw' and name not in _MEASURED:
         words = (*_MEASURED, 'raw')
         raise table.error(key, f'{name[:40]!r} is none of {", ".join(words)}', toml.did_you_mean(name, words))
     digits = re.fullmatch(r'[0-9a-f]+', value) is not None and len(value) % 2 == 0
     if name == 'raw' and (not digits or len(value) > _LONGEST_RAW):
-        raise table.error(key, f'hexadecimal digits expected, an even number of them and at most {_LONGEST_RAW}')
+        raise table.error(key, f'an even number of hexadecimal digits expected, at most {_LONGEST_RAW}')
     if name != 'raw' and (not digits or len(value) != _MEASURED[name]):
         raise table.error(key, f'{_MEASURED[name]} hexadecimal digits expected for {name}')
     return name, value
@@ -142,7 +144,7 @@ def place(table: toml.Table, key: str, text: str, folder: Path) -> str:
     except ValueError as exc:
         scheme = text.split('://')[0].lower()
         if scheme not in address.PORTS:
-            what = f'{scheme[:20]!r} cannot be read; name a file beside the catalogue, or a URL of http or https'
+            what = f'URL scheme {scheme[:20]!r} is not supported: name a file, or a URL of http or https'
             raise table.error(key, what) from None
         raise table.error(key, str(exc)) from None
 
@@ -154,4 +156,4 @@ def uuid_of(table: toml.Table) -> str | None:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise table.error('uuid', f'{text!r} is no UUID') from None
+        raise table.error('uuid', f'{text!r} is not a UUID') from None

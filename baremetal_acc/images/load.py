@@ -69,17 +69,17 @@ def load(
     if trust is not None:
         signer = _signer(path, data, trust, demand, now)
     elif demand is SignatureDemand.REQUIRED:
-        hint = 'option [baremetal_acc] trust_roots names keys and CA certificates'
-        raise CatalogueRefused(path=str(path), what='has to be signed, and no trust root says by whom', hint=hint)
+        hint = 'set option [baremetal_acc] trust_roots'
+        raise CatalogueRefused(path=str(path), what='must be signed, but no trust root is configured', hint=hint)
     found = catalogue.read(_text(path, data), str(path))
     if signer is not None and (found.serial is None or found.expires is None):
-        what = f'is signed, but has no {"serial" if found.serial is None else "expires"}: it could be used again for ever'
-        raise DocumentError(path=str(path), line=1, what=what, hint='write serial and expires into it, and sign it again')
+        what = f'is signed, but has no {"serial" if found.serial is None else "expires"}: an old copy could be used for ever'
+        raise DocumentError(path=str(path), line=1, what=what, hint='add serial and expires, and sign it again')
     digest = f'sha256:{hashlib.sha256(data).hexdigest()}'
     if serials is not None:
         serials.accept(path, found.serial, digest, signed=signer is not None)
     elif signer is not None:
-        what = 'is signed, but nothing remembers the highest serial: an older one could come back'
+        what = 'is signed, but its highest serial is stored nowhere: an older catalogue would be accepted'
         raise DocumentError(path=str(path), what=what, hint='set option [baremetal_acc] catalogue_serial_file')
     return Loaded(catalogue=found, signer=signer, digest=digest)
 
@@ -97,7 +97,7 @@ def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     if not regular:
-        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+        raise DocumentError(path=str(path), what='is not a regular file', hint=hint)
     if len(data) > limit:
         raise DocumentError(path=str(path), what=f'longer than {limit} bytes')
     return data
@@ -118,8 +118,8 @@ def _signer(path: Path, data: bytes, trust: Trusting, demand: SignatureDemand, n
         text = _text(beside, read(beside, limit=signature.MAX_SIZE))
         return trust.check(signature.catalogue_statement(data), text, str(beside), now)
     except signature.Untrusted as exc:
-        what = f'its signature proves nothing: {beside.name}: {exc}'
-        raise CatalogueRefused(path=str(path), what=what, hint='nothing of it is used') from None
+        what = f'its signature is not trusted: {beside.name}: {exc}'
+        raise CatalogueRefused(path=str(path), what=what, hint='the catalogue is not used') from None
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -53,7 +53,7 @@ def encode(package: PldmPackage, payload: bytes) -> bytes:
         sums = CHECKSUM_BYTES * (2 if package.revision.has_manifests else 1)
         struct.pack_into('<H', header, 17, len(header) + sums)
     except (struct.error, OverflowError) as exc:
-        raise ValueError(f'a part of the package has no room in its field: {exc}') from exc
+        raise ValueError(f'a value of the package does not fit its field: {exc}') from exc
     header += struct.pack('<I', zlib.crc32(header))
     if package.revision.has_manifests:
         header += struct.pack('<I', zlib.crc32(payload))

@@ -29,6 +29,10 @@ class FieldReader:
         """Number of bytes that were read."""
         return self._at - self._begin
 
+    @property
+    def _rest(self) -> str:
+        return f'{self.left} {"byte is" if self.left == 1 else "bytes are"} left'
+
     def wrong(self, field: str, found: str, expected: str, *, back: int = 0) -> PackageMalformed:
         """Return the error for a field.
 
@@ -43,7 +47,7 @@ class FieldReader:
         :raises PackageMalformed: there are fewer.
         """
         if length > self.left:
-            raise self.wrong(field, f'{self.left} bytes are left', f'{length} bytes')
+            raise self.wrong(field, self._rest, f'{length} bytes')
         found = self._data[self._at : self._at + length]
         self._at += length
         return found
@@ -66,7 +70,7 @@ class FieldReader:
         :raises PackageMalformed: there are fewer.
         """
         if length > self.left:
-            raise self.wrong(field, f'{self.left} bytes are left', f'{length} bytes')
+            raise self.wrong(field, self._rest, f'{length} bytes')
         found = FieldReader(self._data, self._name, at=self._at, end=self._at + length, within=f'{self._within}{within}')
         self._at += length
         return found
@@ -77,7 +81,7 @@ class FieldReader:
         try:
             return StringType(number)
         except ValueError:
-            raise self.wrong(field, str(number), f'one of 0 to {max(StringType)}', back=1) from None
+            raise self.wrong(field, str(number), f'a number from 0 to {max(StringType)}', back=1) from None
 
     def string(self, kind: StringType, length: int, field: str) -> PldmString:
         """Read a string of a known type."""
@@ -85,5 +89,5 @@ class FieldReader:
         try:
             found.text  # noqa: B018 - it decodes
         except UnicodeDecodeError:
-            raise self.wrong(field, f'0x{found.raw[:16].hex()}', f'text in {kind.name}', back=length) from None
+            raise self.wrong(field, f'0x{found.raw[:16].hex()}', f'valid {kind.name} text', back=length) from None
         return found

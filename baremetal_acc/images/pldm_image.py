@@ -35,7 +35,7 @@ def contradiction(image: Image, upload: Upload) -> ImageError | None:
     what = _version(image, package) or _devices(image, package) if image.bundle is None else _parts(image.bundle, package)
     if what is None:
         return None
-    hint = 'correct the catalogue, or it is another image: baremetal-acc catalogue show FILE.fwpkg'
+    hint = 'use the right file or correct the catalogue; to see the header: baremetal-acc catalogue show FILE.fwpkg'
     return ImageMismatch(image=image.file, what=what, hint=hint)
 
 
@@ -43,8 +43,10 @@ def _no_package(image: Image) -> ImageError | None:
     """Return the error for a bundle that is no PLDM package; None for another image."""
     if image.bundle is None:
         return None
-    hint = 'list it as [[image]], one for each component'
-    return ImageMismatch(image=image.file, what='is no PLDM package, so that nobody can tell what is in it', hint=hint)
+    hint = 'list it with one [[image]] for each component'
+    return ImageMismatch(
+        image=image.file, what='is in a [[bundle]], but is not a PLDM package that lists its components', hint=hint
+    )
 
 
 def _parts(bundle: Bundle, package: PldmPackage) -> str | None:

@@ -86,7 +86,7 @@ def parse(content: bytes | BinaryIO, name: str) -> PldmPackage:
     revision = _BY_IDENTIFIER.get(identifier)
     if revision is None:
         known = ', '.join(f'{one.identifier} for {one.version}' for one in Revision)
-        raise begin.wrong('PackageHeaderIdentifier', identifier.hex(), f'one that is known ({known})', back=IDENTIFIER_BYTES)
+        raise begin.wrong('PackageHeaderIdentifier', identifier.hex(), f'a known one ({known})', back=IDENTIFIER_BYTES)
     number = begin.u8('PackageHeaderFormatRevision')
     if number != revision.number:
         expected = f'{revision.number}, which goes with the identifier of DSP0267 {revision.version},'
@@ -132,10 +132,10 @@ def _package(reader: FieldReader, revision: Revision, payload: range) -> PldmPac
         count = reader.u8('DownstreamDeviceIDRecordCount')
         downstream = tuple(parse_downstream_device(reader, revision, bitmaps, number) for number in range(count))
     if not devices and not downstream:
-        raise reader.wrong('DeviceIDRecordCount', '0', 'a device that the package is for', back=1)
+        raise reader.wrong('DeviceIDRecordCount', '0', 'at least one device record', back=1)
     count = reader.u16('ComponentImageCount')
     if not 0 < count <= bits:
-        expected = f'1 to {bits}, which is ComponentBitmapBitLength,' if bits else 'a ComponentBitmapBitLength that has room'
+        expected = f'1 to {bits}, which is ComponentBitmapBitLength,' if bits else 'a larger ComponentBitmapBitLength'
         raise reader.wrong('ComponentImageCount', str(count), expected, back=2)
     bitmaps.check(count)
     return PldmPackage(
@@ -162,7 +162,7 @@ def _release_time(reader: FieldReader) -> ReleaseTime | None:
         zone = timezone(timedelta(minutes=offset))
         moment = datetime(year, month, day, hour, minute, second, low + (high << 16), tzinfo=zone)
     except ValueError:
-        raise reader.wrong(field, f'0x{raw.hex()}', 'a date and time that there is', back=13) from None
+        raise reader.wrong(field, f'0x{raw.hex()}', 'a valid date and time', back=13) from None
     return ReleaseTime(moment=moment, resolution=resolution)
 
 
@@ -176,7 +176,7 @@ def _component(reader: FieldReader, revision: Revision, payload: range, number: 
     activation = Activation(reader.u16(f'{within}RequestedComponentActivationMethod'))
     offset = reader.u32(f'{within}ComponentLocationOffset')
     if not payload.start <= offset <= payload.stop:
-        expected = f'{payload.start} to {payload.stop}, behind the header and within the package,'
+        expected = f'{payload.start} to {payload.stop}, after the header and within the package,'
         raise reader.wrong(f'{within}ComponentLocationOffset', str(offset), expected, back=4)
     size = reader.u32(f'{within}ComponentSize')
     if size > payload.stop - offset:
@@ -260,5 +260,5 @@ def _read(stream: BinaryIO, length: int) -> bytes:
 
 
 def _shorter(stream: BinaryIO, name: str) -> PackageMalformed:
-    found = 'the package has become shorter since it was opened'
-    return PackageMalformed(image=name, field='the payload', offset=stream.tell(), found=found, expected='its end')
+    found = 'the package was truncated after it was opened'
+    return PackageMalformed(image=name, field='the payload', offset=stream.tell(), found=found, expected='the rest of it')

@@ -38,7 +38,7 @@ class ComponentBitmaps:
         raw = reader.take(self._length, field)
         found = frozenset(8 * at + bit for at, byte in enumerate(raw) if byte for bit in range(8) if byte >> bit & 1)
         if found:
-            told = reader.wrong(field, f'bit {max(found)} is set', 'only bits of components', back=self._length)
+            told = reader.wrong(field, f'bit {max(found)} is set', 'a bit of an existing component', back=self._length)
             self._highest.append((max(found), told))
         return found
 
@@ -105,7 +105,7 @@ def _record(reader: FieldReader, within: str) -> tuple[FieldReader, int]:
     """Return a reader of the rest of a record of either kind, and its number of descriptors."""
     length = reader.u16(f'{within}RecordLength')
     if length < 3:
-        raise reader.wrong(f'{within}RecordLength', str(length), 'more than its own two bytes and DescriptorCount', back=2)
+        raise reader.wrong(f'{within}RecordLength', str(length), 'at least 3, for RecordLength and DescriptorCount,', back=2)
     record = reader.part(length - 2, f'{within}RecordLength', within)
     count = record.u8('DescriptorCount')
     if not count:

@@ -26,7 +26,7 @@ CREATE TABLE serial (
     PRIMARY KEY (catalogue, signed)
 )
 """
-_UNNOTICED = 'a catalogue that is older than the last one is then not noticed'
+_UNNOTICED = 'an older catalogue is then not detected'
 _OF_CATALOGUE = 'SELECT signed, serial, digest FROM serial WHERE catalogue = ?'
 _REMEMBER = 'INSERT OR REPLACE INTO serial (catalogue, signed, serial, digest) VALUES (?, ?, ?, ?)'
 
@@ -70,17 +70,17 @@ class Serials:
         ours, others = rows.get(True), rows.get(False)
         before = [one for one in (ours, None if signed else others) if one is not None]
         seen = max((one[0] for one in before), default=-1)
-        hint = f'if that is right, remove its entry from {self._file().path} (table serial)'
+        hint = f'if the older catalogue is intended, delete its row from {self._file().path} (table serial)'
         if serial is None and before:
-            raise CatalogueRefused(path=name, what=f'has no serial, and serial {seen} was seen before', hint=hint)
+            raise CatalogueRefused(path=name, what=f'has no serial, but was seen before with serial {seen}', hint=hint)
         if serial is None:
             return True
         if serial < seen:
-            raise CatalogueRefused(path=name, what=f'has serial {serial}, and serial {seen} was seen before', hint=hint)
+            raise CatalogueRefused(path=name, what=f'has serial {serial}, but was seen before with serial {seen}', hint=hint)
         this = (serial, digest)
         if signed and serial == seen and this != ours:
-            what = f'has serial {serial} as another one that was seen before'
-            raise CatalogueRefused(path=name, what=what, hint='raise the serial with every change')
+            what = f'has serial {serial}, which it had before with other content'
+            raise CatalogueRefused(path=name, what=what, hint='increase the serial with every change')
         return this == ours and others is None if signed else this == others
 
     def _file(self) -> StateFile:
@@ -90,9 +90,9 @@ class Serials:
         return StateFile(
             path=path,
             tables=_TABLES,
-            risk='bring back an older catalogue',
-            lost=f'restore it, or move {path} away to begin anew; {_UNNOTICED}',
-            elsewhere='[baremetal_acc] catalogue_serial_file names it; else the command line keeps it below XDG_STATE_HOME',
+            risk='have an older catalogue accepted',
+            lost=f'restore it, or move {path} away to start again; {_UNNOTICED}',
+            elsewhere='set option [baremetal_acc] catalogue_serial_file (default of the command line: below XDG_STATE_HOME)',
             earlier=Earlier(at=old, documents=(escape(old.name),), locks=f'{escape(old.name)}.lock', take=_take),
         )
 
@@ -113,8 +113,8 @@ def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
         if raw['format'] != 1 or not all(type(row[2]) is int and isinstance(row[3], str) for row in rows):
             raise ValueError
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        hint = f'move {path} away to begin anew; {_UNNOTICED}'
-        raise StateError(f'{path}: cannot be used: it is no file of serials', hint=hint) from None
+        hint = f'move {path} away to start again; {_UNNOTICED}'
+        raise StateError(f'{path}: cannot be used: it is not a file of catalogue serials', hint=hint) from None
     db.executemany(_REMEMBER, rows)
 
 

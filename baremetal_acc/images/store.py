@@ -85,13 +85,13 @@ class FileStore:
             # Checked on the open file: a folder may have been replaced by a link since.
             self._allowed(image, Path(os.path.realpath(f'/proc/self/fd/{source.fileno()}')))
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                raise ImageMissing(image=image.name, what=f'{path} is no regular file')
+                raise ImageMissing(image=image.name, what=f'{path} is not a regular file')
             yield path, source
 
     def _allowed(self, image: Image, path: Path) -> None:
         if not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):
-            hint = 'images lie beside the catalogue, or in a folder of [baremetal_acc] image_folders'
-            raise ImageMissing(image=image.name, what=f'{path} is outside the folders that images may lie in', hint=hint)
+            hint = 'images must be in the folder of the catalogue, or in one of option [baremetal_acc] image_folders'
+            raise ImageMissing(image=image.name, what=f'{path} is outside the folders that are allowed for images', hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +151,10 @@ class ImageFiles:
         """
         now = self.clock()
         if image.denied is not None:
-            raise DeniedImageError(image=image.name, what=f'{self.catalogue} denies it: {image.denied}')
+            raise DeniedImageError(image=image.name, what=f'denied by {self.catalogue}: {image.denied}')
         if self.expires is not None and now >= self.expires:
-            what = f'{self.catalogue}, which lists it, has expired at {self.expires:%Y-%m-%d %H:%M:%S}Z'
-            raise DeniedImageError(image=image.name, what=what, hint='put the present catalogue in its place')
+            what = f'listed in {self.catalogue}, which expired at {self.expires:%Y-%m-%d %H:%M:%S}Z'
+            raise DeniedImageError(image=image.name, what=what, hint='install the current catalogue')
         self.signer(image, now)
         upload = (self.web if '://' in image.source else self.files).open(image)
         why = self._denial(image, upload)
@@ -162,7 +162,7 @@ class ImageFiles:
         if why is None and error is None:
             return upload
         del upload  # the error must not keep the copy open
-        raise error or DeniedImageError(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
+        raise error or DeniedImageError(image=image.name, what=f'denied by {self.catalogue}, by the digest of its bytes: {why}')
 
     def _denial(self, image: Image, upload: Upload) -> str | None:
         """Return why the image's bytes are denied; None where they are not."""
@@ -189,7 +189,7 @@ class ImageFiles:
             return None
         if self.trust is None:
             hint = 'set option [baremetal_acc] trust_roots'
-            raise ImageUntrusted(image=image.name, what='is signed, and no trust root says by whom', hint=hint)
+            raise ImageUntrusted(image=image.name, what='is signed, but no trust root is configured', hint=hint)
         # Imported here: without trust roots the import would only take time.
         from baremetal_acc.images.trust import signature
 
@@ -197,7 +197,7 @@ class ImageFiles:
         try:
             return self.trust.check(signature.image_statement(image), text, where, now)
         except signature.Untrusted as exc:
-            raise ImageUntrusted(image=image.name, what=f'its signature proves nothing: {where}: {exc}') from None
+            raise ImageUntrusted(image=image.name, what=f'its signature is not trusted: {where}: {exc}') from None
         except DocumentError as exc:
             raise ImageUntrusted(image=image.name, what=f'its signature cannot be read: {exc}') from None
 
@@ -243,8 +243,8 @@ def _bounded(pieces: Iterable[bytes], largest: int) -> bytes:
 def _copied(image: Image, where: str, name: str, chunks: Iterable[bytes], largest: int) -> '_Copy':
     """Return a private copy of the chunks, after size and digest were checked."""
     if image.size_bytes > largest:
-        hint = 'option [baremetal_acc] image_max_size'
-        raise ImageMismatch(image=image.name, what=f'{image.size_bytes} bytes are more than {largest}, the most', hint=hint)
+        what = f'its size, {image.size_bytes} bytes, exceeds the maximum of {largest} bytes'
+        raise ImageMismatch(image=image.name, what=what, hint='the maximum is set by option [baremetal_acc] image_max_size')
     try:
         copy = tempfile.TemporaryFile(prefix='baremetal-acc-')  # noqa: SIM115 - it lives as long as the copy
     except OSError as exc:
@@ -264,7 +264,9 @@ def _copy(image: Image, where: str, chunks: Iterable[bytes], copy: BinaryIO) -> 
     for chunk in chunks:
         left -= len(chunk)
         if left < 0:
-            raise ImageMismatch(image=image.name, what=f'{where} is longer than {image.size_bytes} bytes')
+            raise ImageMismatch(
+                image=image.name, what=f'{where} is longer than {image.size_bytes} bytes, its size in the catalogue'
+            )
         digest.update(chunk)
         _write(image, copy, chunk)
     if left:
@@ -273,7 +275,7 @@ def _copy(image: Image, where: str, chunks: Iterable[bytes], copy: BinaryIO) -> 
     if digest.hexdigest() != image.digest.value:
         what = f'{where} has {image.digest.algorithm} {digest.hexdigest()}, the catalogue says {image.digest.value}'
         raise ImageMismatch(
-            image=image.name, what=what, hint='it is not sent; put back the right file or correct the catalogue'
+            image=image.name, what=what, hint='the image is not sent; restore the right file or correct the catalogue'
         )
 
 
@@ -287,8 +289,8 @@ def _write(image: Image, copy: BinaryIO, chunk: bytes) -> None:
 
 def _no_room(image: Image, exc: OSError) -> ImageMissing:
     where = tempfile.tempdir or 'a folder for temporary files'  # set when the first temporary file is made
-    what = f'its private copy in {where} cannot be written: {exc.strerror}'
-    return ImageMissing(image=image.name, what=what, hint='make room there, or set TMPDIR to where there is some')
+    what = f'its temporary copy in {where} cannot be written: {exc.strerror}'
+    return ImageMissing(image=image.name, what=what, hint='free space there, or set TMPDIR to a folder with more space')
 
 
 class _Copy:
@@ -416,8 +418,8 @@ class _Copies:
                 place.has(copy)
         if not is_new and not _is_still(image, copy):
             self._leave(key, place, copy)
-            what = f'its private copy in {tempfile.gettempdir()} is not any more what was checked'
-            raise ImageMismatch(image=image.name, what=what, hint='it is not sent; look at the disk of this machine')
+            what = f'its temporary copy in {tempfile.gettempdir()} has changed since it was checked'
+            raise ImageMismatch(image=image.name, what=what, hint='the image is not sent; check the disk of this host')
         self._hold(copy, image.size_bytes)
         return _upload(image, copy)
 

@@ -36,7 +36,7 @@ class AttachHandle:
     location: str | None = None
 
     def __str__(self) -> str:
-        where = self.address or self.location or 'an address that its BMC does not show'
+        where = self.address or self.location or 'an address that its BMC does not report'
         match self.handle:
             case HandleType.PCI:
                 return where

@@ -38,7 +38,7 @@ def encode(value: Json) -> bytes:
     try:
         return text.encode('utf-8')
     except UnicodeEncodeError:
-        raise NotCanonical('a text holds half a character (a lone surrogate)') from None
+        raise NotCanonical('a text contains a lone surrogate') from None
 
 
 def parse(data: bytes, *, limit: int) -> Json:
@@ -48,27 +48,25 @@ def parse(data: bytes, *, limit: int) -> Json:
     :raises NotCanonical: the bytes are a document in another form, or no document.
     """
     if len(data) > limit:
-        raise NotCanonical(f'it is longer than {limit} bytes')
+        raise NotCanonical(f'the document is longer than {limit} bytes')
     try:
         text = data.decode('utf-8')
     except UnicodeDecodeError as exc:
-        raise NotCanonical(f'it is not UTF-8, at byte {exc.start}') from None
+        raise NotCanonical(f'the document is not UTF-8, at byte {exc.start}') from None
     if _depth(text) > DEPTH:
-        raise NotCanonical(f'it has more than {DEPTH} objects and arrays within one another')
+        raise NotCanonical(f'objects and arrays are nested more than {DEPTH} deep')
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_float=_fraction, parse_int=_whole, parse_constant=_fraction)
     except json.JSONDecodeError as exc:
-        raise NotCanonical(f'it is no JSON: {exc.msg} at character {exc.pos}') from None
+        raise NotCanonical(f'the document is not JSON: {exc.msg} at character {exc.pos}') from None
     if encode(value) != data:
-        raise NotCanonical(
-            'it is not in its canonical form (RFC 8785): keys not sorted, blanks, or another way to write a text'
-        )
+        raise NotCanonical('the document is not canonical JSON (RFC 8785): keys not sorted, whitespace, or unneeded escapes')
     return value
 
 
 def _sorted(value: Json, depth: int) -> Json:
     if depth > DEPTH:
-        raise NotCanonical(f'it has more than {DEPTH} objects and arrays within one another')
+        raise NotCanonical(f'objects and arrays are nested more than {DEPTH} deep')
     match value:
         case None | bool() | str():
             return value
@@ -80,10 +78,10 @@ def _sorted(value: Json, depth: int) -> Json:
             return [_sorted(item, depth + 1) for item in value]
         case dict():
             if not all(type(key) is str for key in value):
-                raise NotCanonical('a key is no text')
+                raise NotCanonical('a key is not a text')
             return {key: _sorted(value[key], depth + 1) for key in sorted(value, key=_code_units)}
         case _:
-            raise NotCanonical(f'it holds a {type(value).__name__}')
+            raise NotCanonical(f'a value is a {type(value).__name__}')
 
 
 def _code_units(key: str) -> bytes:
@@ -112,12 +110,12 @@ def _depth(text: str) -> int:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise NotCanonical('an object names a key twice')
+        raise NotCanonical('an object has a key twice')
     return found
 
 
 def _fraction(text: str) -> Json:
-    raise NotCanonical(f'it holds the number {text[:40]}, which is not whole')
+    raise NotCanonical(f'the number {text[:40]} is not whole')
 
 
 def _whole(text: str) -> int:

@@ -251,16 +251,18 @@ def read(data: object) -> Certificate:
         it.
     """
     if not isinstance(data, dict):
-        raise CertificateInvalid('it is no object')
+        raise CertificateInvalid('the certificate is not an object')
     if data.get('format') != FORMAT or isinstance(data.get('format'), bool):
-        raise CertificateInvalid(f'it has another format than {FORMAT}', hint='check it with the version that issued it')
+        raise CertificateInvalid(
+            f'the certificate does not have format {FORMAT}', hint='check it with the version that issued it'
+        )
     try:
         certificate = codec.decode(Certificate, data)
     except StaleJob as exc:
-        raise CertificateInvalid(f'it is no certificate: {exc.message}') from None
+        raise CertificateInvalid(f'not a certificate: {exc.message}') from None
     if document(certificate) != data:
         # Such as a time in another zone, a set in another order, or a missing field: readers might interpret it differently.
-        raise CertificateInvalid('it says the same in another way than its issuer does')
+        raise CertificateInvalid('the certificate is not written as its issuer writes it')
     return certificate
 
 

@@ -44,21 +44,21 @@ class Interference:
 
     def __str__(self) -> str:
         what = {
-            InterferenceKind.HOST_ON: f'the host was held off, and {self.ref} is {self.found}',
+            InterferenceKind.HOST_ON: f'the host must stay off, but {self.ref} is {self.found}',
             InterferenceKind.HOST_RESET: (
-                f'the host was held off, and has run: the last reset of {self.ref} was at {self.expected}, and is at '
+                f'the host must stay off, but has run: the last reset of {self.ref} was at {self.expected}, and is at '
                 f'{self.found} now'
             ),
             InterferenceKind.RAMDISK_RESET: (
-                f"the host ran the operator's ramdisk, and was reset: the last reset of {self.ref} was at {self.expected}, and "
+                f"the host ran the operator's ramdisk, but was reset: the last reset of {self.ref} was at {self.expected}, and "
                 f'is at {self.found} now'
             ),
-            InterferenceKind.FIRMWARE: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
-            InterferenceKind.FUNCTION: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
-            InterferenceKind.LOCK: f'the lock at {self.ref} is {self.found}, and the host may have run since it was closed',
+            InterferenceKind.FIRMWARE: f'{self.ref} has version {self.found}, but {self.expected} is expected',
+            InterferenceKind.FUNCTION: f'{self.ref} has version {self.found}, but {self.expected} is expected',
+            InterferenceKind.LOCK: f'the lock at {self.ref} is {self.found}, and the host may have run since it was engaged',
         }[self.kind]
         cards = ', '.join(sorted(self.accelerators)) or 'no card'
-        return f'somebody else may have written {cards} meanwhile: {what}'
+        return f'somebody else may have written {cards} during the job: {what}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

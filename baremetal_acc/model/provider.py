@@ -59,9 +59,9 @@ class ProviderTree:
         """
         uuids = [p.uuid for p in self.providers]
         if self.root_uuid in uuids:
-            raise ValueError(f'root provider {self.root_uuid} is not ours')
+            raise ValueError(f'root provider {self.root_uuid} is among the providers of the devices')
         if len(uuids) != len(set(uuids)):
-            raise ValueError(f'a provider comes twice below {self.root_uuid}')
+            raise ValueError(f'a provider is listed twice below {self.root_uuid}')
 
     def provider(self, uuid: str) -> Provider | None:
         """Return the provider of that UUID, or None."""

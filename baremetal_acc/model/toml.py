@@ -28,10 +28,10 @@ def read(text: str, path: str, *, format_version: int) -> Table:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         found = re.search(r'at line (\d+)', str(exc))
-        raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'no valid TOML: {exc}') from None
+        raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'not valid TOML: {exc}') from None
     except ValueError as exc:
         # Python reads no number of more than 4300 digits, and tomllib raises no TOMLDecodeError for that.
-        raise DocumentError(path=path, what=f'no valid TOML: {exc}') from None
+        raise DocumentError(path=path, what=f'not valid TOML: {exc}') from None
     except RecursionError:
         raise DocumentError(path=path, what='nested too deeply') from None
     table = Table(path, '', 1, data, text)

@@ -39,15 +39,17 @@ def flaw(text: str) -> tuple[str, str | None] | None:
     """Return why the text of an expected account is invalid, with a hint; None if it is valid."""
     name, privilege = _parts(text)
     if privilege is not None and (name != name.rstrip() or privilege != privilege.lstrip()):
-        return f"{text!r} has blanks beside the '='", f'write {f"{name.rstrip()}={privilege.lstrip()}"!r}'
+        return f"{text!r} has blanks next to the '='", f'write {f"{name.rstrip()}={privilege.lstrip()}"!r}'
     if privilege is not None and privilege not in PRIVILEGES:
         near = {word.casefold(): word for word in PRIVILEGES}.get(privilege.casefold())
         guess = (f'did you mean {near}?' if near else did_you_mean(privilege, PRIVILEGES)) if privilege else None
-        which = guess or f'it can be {", ".join(PRIVILEGES)}'
-        hint = f'{which}; for an account of the name {text!r} write {f"{text}=administrator"!r}, or what it may be at most'
-        return f'{privilege!r} is no privilege' if privilege else "nothing stands behind the '='", hint
+        which = guess or f'privileges are {", ".join(PRIVILEGES)}'
+        hint = (
+            f'{which}; for an account of the name {text!r} write {f"{text}=administrator"!r}, or its highest allowed privilege'
+        )
+        return f'{privilege!r} is not a privilege' if privilege else "a privilege is missing after the '='", hint
     if _size(name) > NAME_BYTES:
-        return f'{name!r} has {_size(name)} bytes: no account of IPMI has more than {NAME_BYTES}', None
+        return f'{name!r} has {_size(name)} bytes; the name of an IPMI account has at most {NAME_BYTES}', None
     return None
 
 
@@ -90,10 +92,10 @@ def _strange(user: BmcUser, most: Mapping[str, str | None], times: int) -> str |
     if user.name not in most:
         return ''
     if times > 1:
-        return f': one of {times} accounts with that name'
+        return f': one of {times} accounts with this name'
     limit = most[user.name]
     if limit is not None and _height(user.privilege) > _height(limit):
-        return f': may be {limit} at most'
+        return f': allowed privilege is at most {limit}'
     return None
 
 

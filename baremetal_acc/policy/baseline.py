@@ -34,7 +34,7 @@ FORMAT = 1
 _PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
 """One part of an fnmatch pattern: a character class, or one character."""
 
-_WAIVER = 'waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", expires = 2027-01-31, paths = ["host-bmc-ipmi"] }'
+_WAIVER = 'waiver = { role = "RESPONSIBLE ROLE", reason = "WHY", expires = 2027-01-31, paths = ["host-bmc-ipmi"] }'
 """Example of a waiver, for hints."""
 
 _HEX = '0123456789abcdef'
@@ -81,7 +81,7 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
     name = table.string('name') or f'rule-{number + 1}'
     if name == DEFAULT_RULE:
-        raise table.error('name', f'{DEFAULT_RULE!r} is what holds where no rule says anything; choose another name')
+        raise table.error('name', f'{DEFAULT_RULE!r} is reserved for the defaults; choose another name')
     matched = table.table('match')
     match = Match(
         kind=matched.choice('kind', Kind),
@@ -101,15 +101,15 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
             raise matched.error(key, 'no such key', f'write {ours}')
     matched.finish()
     if match.pci is not None and not _may_be_ids(match.pci):
-        what = f'{match.pci!r} is no pair of vendor and device id like "0x10de:0x2330", nor a pattern that one could match'
-        raise matched.error('pci', f'{what}: the rule would be for no device')
+        what = f'{match.pci!r} is neither a pair of vendor and device id like "0x10de:0x2330" nor a pattern that can match one'
+        raise matched.error('pci', f'{what}: the rule would match no device')
     for trait in sorted(match.traits):
         if not _TRAIT.fullmatch(trait):
-            what = f'{trait!r} is no trait: capital letters, digits and underlines, no pattern'
-            raise matched.error('traits', f'{what}: the rule would be for no device')
+            what = f'{trait!r} is not a trait: capital letters, digits and underscores, no pattern'
+            raise matched.error('traits', f'{what}: the rule would match no device')
     accept = table.choices('accept', Acceptable)
     if accept is not None and not accept:
-        raise table.error('accept', 'is empty: nothing could ever be accepted')
+        raise table.error('accept', 'is empty: no lock state would be accepted')
     on_missing = _on_missing(table)
     rule = Rule(
         name=name,
@@ -136,7 +136,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:
-        raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
+        raise table.error('downgrade', 'is only valid in a rule with firmware, whose versions it concerns')
     return rule
 
 
@@ -146,7 +146,7 @@ def _pci_address(table: toml.Table) -> str | None:
         return None
     found = pci_address.pattern(text)
     if found is None or not any(_may_be(found, places) for places in pci_address.PLACES):
-        what = f'{text!r} is no PCI address, nor a pattern that one could match: the rule would be for no device'
+        what = f'{text!r} is neither a PCI address nor a pattern that can match one: the rule would match no device'
         raise table.error('pci_address', what, 'write it as "0000:17:00.0" or "17:00.0", or a pattern such as "17:00.*"')
     return found
 
@@ -167,29 +167,35 @@ def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
 def _offer_class(table: toml.Table) -> str | None:
     found = table.string('offer_class')
     if found is not None and not _CLASS.fullmatch(found):
-        what = f'{found!r} is no resource class that may be offered'
-        raise table.error('offer_class', what, f'{", ".join(STANDARD_CLASSES)}, or CUSTOM_ and capitals, digits and underlines')
+        what = f'{found!r} is not a resource class that can be published'
+        raise table.error(
+            'offer_class',
+            what,
+            f'{", ".join(STANDARD_CLASSES)}, or CUSTOM_ followed by capital letters, digits and underscores',
+        )
     if found is not None and found.startswith(FUNCTION_PREFIX):
-        raise table.error('offer_class', f'{found!r} is what the function of that name is claimed as', 'choose another name')
+        raise table.error('offer_class', f'{found!r} is the resource class of the function of that name', 'choose another name')
     how = table.choice('offer', Offering)
     if found is not None and how in (Offering.FUNCTION, Offering.NOTHING):
-        what = 'a slot is claimed as its function' if how is Offering.FUNCTION else 'nothing is offered'
-        raise table.error('offer_class', f'says nothing beside offer = "{how}": {what}', 'take it out')
+        what = 'the class is that of the function' if how is Offering.FUNCTION else 'nothing is published'
+        raise table.error('offer_class', f'has no effect with offer = "{how}": {what}', 'remove it')
     return found
 
 
 def _on_missing(table: toml.Table) -> OnMissing | None:
     if table.data.get('on_missing') == 'allow':
         # Earlier versions accepted "allow". The author now has to name who answers for the open path, and until when.
-        what = '"allow" is no more: nobody answered for the open path, and it had no end'
-        raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
+        what = '"allow" is no longer supported: an open path needs a responsible role and an expiry'
+        raise table.error('on_missing', what, f'remove the path from block, or write on_missing = "waive" and {_WAIVER}')
     found = table.choice('on_missing', OnMissing)
     if found is OnMissing.WAIVE and not table.has('waiver'):
         table.not_misspelt('waiver')
         raise table.error('on_missing', '"waive" needs a waiver in the same rule', f'add {_WAIVER}')
     if found is not OnMissing.WAIVE and table.has('waiver'):
         table.not_misspelt('on_missing')
-        raise table.error('waiver', 'waives nothing without on_missing = "waive" in the same rule', 'add that, or take it out')
+        raise table.error(
+            'waiver', 'has no effect without on_missing = "waive" in the same rule', 'add that, or remove the waiver'
+        )
     return found
 
 
@@ -198,22 +204,22 @@ def _waiver(rule: toml.Table, now: datetime | None) -> Waiver:
     paths = table.choices('paths', WritePath)
     if not paths:
         table.not_misspelt('paths')
-        hint = f'such as paths = ["host-bmc-ipmi"]; there are {", ".join(WritePath)}'
-        raise table.error('paths' if table.has('paths') else None, 'paths has to name the write paths that are waived', hint)
+        hint = f'for example paths = ["host-bmc-ipmi"]; write paths are {", ".join(WritePath)}'
+        raise table.error('paths' if table.has('paths') else None, 'paths must list the write paths that are waived', hint)
     found = Waiver(
         role=_bounded(table, 'role'), reason=_bounded(table, 'reason'), expires=table.end('expires'), paths=paths
     )  # fmt: skip
     table.finish()
     if now is not None and found.too_long(now):
-        hint = f'let it end within {LONGEST.days} days, and look at it again then'
-        raise table.error('expires', f'{moment(found.expires)} is too far away', hint)
+        hint = f'a waiver may last {LONGEST.days} days; renew it after a review'
+        raise table.error('expires', f'{moment(found.expires)} is too far in the future', hint)
     return found
 
 
 def _bounded(table: toml.Table, key: str) -> str:
     text = table.required_string(key)
     if len(text) > LONGEST_TEXT:
-        raise table.error(key, f'{len(text)} characters are too many, {LONGEST_TEXT} are taken')
+        raise table.error(key, f'{len(text)} characters are too many; at most {LONGEST_TEXT} are allowed')
     return text
 
 

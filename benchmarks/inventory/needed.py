@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests does an inventory of a recorded BMC need? Writes ``needed/*.txt``, to be checked by hand.
+"""List the requests that an inventory of a recorded BMC needs, in ``needed/*.txt``, to be checked by hand.
 
 A resource is needed when our client reads it, and is right about the recording (``expected.yaml``), and
 
@@ -9,11 +9,11 @@ A resource is needed when our client reads it, and is right about the recording 
   (which System has which adapter), AccelerationFunctions;
 * or it may be firmware of a device: all items of both inventories, since RelatedItem stands in the item;
 * or the truth names it as a resource of a device; its siblings too, since only reading tells which one it is;
-* or a collection names it and nothing is there (404): only asking tells.
+* or a collection names it and nothing is there (404): only a request shows that.
 
 Places of locks (group ``lock``) are listed whether or not it reads them; they count when it does: those that the truth names,
 and those that the standard has (:data:`LOCKS`), of which the truth of some recordings says nothing since they lock no device.
-What is on the way to one of those is needed too. What the client asked beyond these is listed at the end of the file, as a
+What is on the way to one of those is needed too. What the client requested beyond these is listed at the end of the file, as a
 comment.
 """
 
@@ -296,7 +296,7 @@ def text(name: str, made: list[Request], beyond: Iterable[str], *, expand: bool)
 def main() -> None:
     """Write both lists of recordings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('folder', type=Path, nargs='+', help='with expected.yaml and redfish/')
+    parser.add_argument('folder', type=Path, nargs='+', help='folder of a recording, with expected.yaml and redfish/')
     for folder in parser.parse_args().folder:
         name = '-'.join(folder.resolve().parts[-1 if folder.resolve().is_relative_to(harness.WORK) else -2 :])
         tree = Tree(folder)
@@ -310,7 +310,7 @@ def main() -> None:
             base = sum(1 for r in parse(path.read_text(encoding='utf-8')).requests if r.group == BASE)
             print(f'{path.name}: {base} requests and {len(made) - base} for locks')
         for uri in sorted(asked - set(found)):
-            print(f'  asked, not needed: {uri}')
+            print(f'  requested, not needed: {uri}')
 
 
 if __name__ == '__main__':

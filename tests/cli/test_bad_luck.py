@@ -75,7 +75,7 @@ def test_without_a_job_to_end_an_apply_needs_its_catalogue(desk, emulated_machin
     desk.write('catalogue.toml', 'x')
     done = desk.run('apply', '--execute', *desk.options)
     assert 2 == done.code
-    assert 'catalogue.toml: no valid TOML' in done.errors[0]
+    assert 'catalogue.toml: not valid TOML' in done.errors[0]
     assert [] == machine.log()
 
 

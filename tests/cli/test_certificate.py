@@ -76,7 +76,7 @@ def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
     valid(tree, 'certificate-verify', report.document)
     assert '' == capsys.readouterr().err
     proves, leaves = (' '.join(report.document[key]) for key in ('proves', 'does_not_prove'))
-    assert 'host-device was blocked by locks that were engaged in this life of the node, and read back: H100 GPU_0' in proves
+    assert 'host-device was blocked by locks that were engaged in this lifecycle and read back: H100 GPU_0' in proves
     assert 'baseline.toml (sha256:1111' in proves
     assert 'that a write from the host fails' in leaves
     assert 'host-bmc-ipmi is blocked, which no rule demands: H100 GPU_0 (unsupported, rule all)' in leaves
@@ -92,9 +92,9 @@ def test_what_was_not_asked_is_told(files, capsys):
 @pytest.mark.parametrize(
     ('arguments', 'why'),
     [
-        (('--node', 'node-1'), 'it is of node'),
-        (('--lifecycle', '9'), 'it is of lifecycle 8'),
-        (('--deployment', 'd-2'), 'it is of deployment d-1'),
+        (('--node', 'node-1'), 'the certificate is for node'),
+        (('--lifecycle', '9'), 'the certificate is for lifecycle 8'),
+        (('--deployment', 'd-2'), 'the certificate is for deployment d-1'),
     ],
 )
 def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
@@ -111,9 +111,9 @@ def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
 @pytest.mark.parametrize(
     ('spoil', 'why'),
     [
-        (lambda data: data.replace(b'"lifecycle":8', b'"lifecycle":9'), 'does not fit'),
-        (lambda data: data[:-20], 'no JSON'),
-        (lambda data: b'', 'no JSON'),
+        (lambda data: data.replace(b'"lifecycle":8', b'"lifecycle":9'), 'does not match'),
+        (lambda data: data[:-20], 'not JSON'),
+        (lambda data: b'', 'not JSON'),
         (lambda data: b'\xff\x00' * 100, 'not UTF-8'),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, why):
 def test_another_issuer_is_not_believed(files, capsys):
     """It names the key that was used."""
     assert Exit.NOT_MET is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.theirs).code
-    assert f'the key {OURS.name}, which is not trusted' in capsys.readouterr().err
+    assert f'key {OURS.name}, which is not trusted' in capsys.readouterr().err
     both = ('--trust', files.theirs, '--trust', files.ours)
     assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, *both).code
 
@@ -149,7 +149,7 @@ def test_wrong_use_is_told(files, monkeypatch):
         with pytest.raises(UsageError, match=r'not a whole number|no such argument|expected one argument'):
             ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, f'--lifecycle={number}')
     private = write_key(files.folder / 'key.pem', OURS)
-    with pytest.raises(DocumentError, match='only public keys belong there'):
+    with pytest.raises(DocumentError, match='may contain only public keys'):
         ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', str(private))
 
 
@@ -335,7 +335,8 @@ def test_the_whole_way_of_the_command_line(desk: Desk, emulated_machine, tree, t
     done = desk.run(*check, str(path))
     assert Exit.NOT_MET == done.code
     assert [
-        f'baremetal-acc: error: {path}: its signature does not fit: something else was signed, or it was changed since'
+        f'baremetal-acc: error: {path}: the signature does not match: other content was signed, '
+        'or the certificate was changed afterwards'
     ] == (done.errors)
 
 

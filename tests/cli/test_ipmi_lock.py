@@ -266,7 +266,7 @@ def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_lock
             APP,
             0x43,
             b'\x98\3\4',
-            'administrator on channel 8h): may be operator at most',
+            'administrator on channel 8h): allowed privilege is at most operator',
             ['channel setaccess 8 3 privilege=15'],
         ),
         (

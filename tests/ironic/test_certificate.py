@@ -108,10 +108,12 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert second.deployment == self.holds().deployment
         # What was good for the tenant before is good for this one in no disguise.
         assert 'the node has come back since' in self.does_not_hold(first)
-        assert f'it is of lifecycle {first.lifecycle}' in self.does_not_hold(replace(first, lifecycle=second.lifecycle))
+        assert f'the certificate is for lifecycle {first.lifecycle}' in self.does_not_hold(
+            replace(first, lifecycle=second.lifecycle)
+        )
         disguised = replace(second, packed=first.packed)
         assert 'not the one that was issued' in self.does_not_hold(disguised)
-        assert 'it is of lifecycle' in self.does_not_hold(replace(disguised, digest=first.digest))
+        assert 'the certificate is for lifecycle' in self.does_not_hold(replace(disguised, digest=first.digest))
 
     def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
         """Whoever adopts the node next must not find that of somebody else; and no proof of it need be left."""
@@ -174,10 +176,10 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert kept.packed is not None
         assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
         assert 'not the one that was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
-        assert 'it is of deployment' in self.does_not_hold(replace(kept, deployment='other'))
+        assert 'the certificate is for deployment' in self.does_not_hold(replace(kept, deployment='other'))
         data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
         packed = certificate._packed(data, ())
-        assert 'does not fit' in self.does_not_hold(replace(kept, packed=packed, digest=envelope.digest(data)))
+        assert 'does not match' in self.does_not_hold(replace(kept, packed=packed, digest=envelope.digest(data)))
         # Signed with a key that is not trusted any more; and trusted again, as the one before.
         old = str(CONF.baremetal_acc.certificate_key)
         self.config(group='baremetal_acc', certificate_key=None)
@@ -204,10 +206,10 @@ class TestNoCertificateNoHandOver(CertificateCase):
         assert 'openssl genpkey -algorithm ed25519' in text
         self.config(group='baremetal_acc', certificate_key=str(path))
         path.chmod(0o644)
-        assert f'{path}: holds the key of certificates, and others may use the file (mode 0644)' in self.refused()
+        assert f'{path}: contains the key of certificates, but other users can access the file (mode 0644)' in self.refused()
         path.chmod(0o600)
         self.config(group='baremetal_acc', certificate_folder=str(self._folder / 'baseline.toml'))
-        assert 'the certificate cannot be kept: Not a directory' in self.refused()
+        assert 'the certificate cannot be stored or read: Not a directory' in self.refused()
         self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(certificate.envelope, 'digest', lambda data: 'sha256:0')

@@ -113,7 +113,7 @@ class TestCleaning(InterferenceCase):
         self.write_evil()
         assert states.CLEANFAIL == self.settle()
         assert (self.gpus(), 'Off', None) == (self.node_state.exposed, self.host(), self.node_state.opened)
-        assert 'the host was held off, and' in self.node.last_error
+        assert 'the host must stay off, but' in self.node.last_error
         assert "somebody else's" == self.cards_run()
         (told,) = [e for e in self.history() if 'are written again before the next hand-over' in e]
         assert all(card in told for card in self.gpus())
@@ -128,7 +128,7 @@ class TestCleaning(InterferenceCase):
         self.write_evil()
         self.switch('Off')
         assert states.CLEANFAIL == self.settle()
-        assert 'the host was held off, and has run: the last reset of' in self.node.last_error
+        assert 'the host must stay off, but has run: the last reset of' in self.node.last_error
         assert (self.gpus(), 'Off') == (self.node_state.exposed, self.host())
         self.cleaned_again()
 

@@ -164,7 +164,7 @@ class TestRefused(MaliciousCase):
                 self.clean('inventory_accelerators')
                 assert states.MANAGEABLE == self.settle(), self.node.last_error
                 test_signatures.put(shop, 6)
-                self.refused(shop, number, 'catalogue.toml', 'has serial 6, and serial 7 was seen before')
+                self.refused(shop, number, 'catalogue.toml', 'has serial 6, but was seen before with serial 7')
 
     def test_servers(self) -> None:
         """They are allowed, and lie or lead elsewhere."""

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does every damaged or forged PLDM package end as a package or as an error that names a field? ``make soak-pldm``.
+"""Check that every damaged or forged PLDM package is accepted, or refused with an error that names a field: ``make soak-pldm``.
 
-Most of what is changed gets its checksums again, as whoever forges a package would give them: otherwise nothing behind the
-first checksum would be tried. What is accepted is judged by checksums that are computed here, and has to be written again as
+Most changed packages get valid checksums again, as a forger would write them: otherwise nothing after the first checksum
+would be tested. What is accepted is judged by checksums that are computed here, and has to be written again as
 the same bytes.
 
-``--seed N --only NUMBER`` tries one package, and says what was done to it.
+``--seed N --only NUMBER`` tests one package, and prints how it was changed.
 """
 
 # ruff: noqa: T201
@@ -235,8 +235,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument('--packages', type=int, default=1_000_000)
-    parser.add_argument('--faults', type=int, default=20, help='stop after that many faults')
-    parser.add_argument('--only', type=int, help='one package, with all that was done to it')
+    parser.add_argument('--faults', type=int, default=20, help='stop after this number of faults')
+    parser.add_argument('--only', type=int, help='test one package, and print all changes to it')
     arguments = parser.parse_args()
     numbers = range(arguments.packages) if arguments.only is None else range(arguments.only, arguments.only + 1)
     print(f'seed {arguments.seed}, Python {platform.python_version()}, {os.cpu_count()} cores', flush=True)
@@ -266,7 +266,7 @@ def main() -> int:
     fields = len(set(results) - {'accepted', 'fault'})
     print(
         f'{total} packages in {time.monotonic() - begin:.0f} s: {refused} refused by {fields} kinds of '
-        f'fields, {results["accepted"]} accepted, {faults} at fault; slowest {slowest * 1000:.1f} ms'
+        f'fields, {results["accepted"]} accepted, {faults} with a fault of ours; slowest {slowest * 1000:.1f} ms'
     )
     for field, count in results.most_common(12):
         print(f'{count:9} {field}')

@@ -556,7 +556,7 @@ def a_restore_image_of_another_component(shop: Workshop) -> None:
     shop.images['fpga-old']['component'] = '"FPGA1_Golden"'
 
 
-OUTSIDE = 'is outside the folders that images may lie in'
+OUTSIDE = 'is outside the folders that are allowed for images'
 
 TABLE = (
     (Attack.BIT_FLIPPED, one_bit_in_the_middle, ('image fpga-new', 'fpga-new.img has sha256 ', 'the catalogue says ')),
@@ -579,7 +579,7 @@ TABLE = (
     (Attack.BIT_FLIPPED, a_function_with_one_bit_changed, ('image gzip-3', 'gzip-3.img has sha256 ', 'the catalogue says ')),
     (Attack.NO_FILE, no_file, ('image fpga-new', 'fpga-new.img cannot be read: No such file')),
     (Attack.NO_FILE, a_folder, ('image fpga-new', 'fpga-new.img cannot be read: Is a directory')),
-    (Attack.NO_FILE, a_pipe_that_nobody_writes, ('image fpga-new', 'fpga-new.img is no regular file')),
+    (Attack.NO_FILE, a_pipe_that_nobody_writes, ('image fpga-new', 'fpga-new.img is not a regular file')),
     (Attack.NO_FILE, a_socket, ('image fpga-new', 'fpga-new.img cannot be read: No such device')),
     (Attack.PATH_TRAVERSAL, a_link_to_a_file_outside, ('image fpga-new', f'outside/secret {OUTSIDE}')),
     (Attack.PATH_TRAVERSAL, a_link_to_endless_zeros, ('image fpga-new', f'/dev/zero {OUTSIDE}')),
@@ -614,7 +614,11 @@ TABLE = (
         a_tebibyte_that_is_told,
         ('firmware FPGA1_FW', f'image fpga-new has {TIB} bytes, BMC host takes {MAX_IMAGE}'),
     ),
-    (Attack.OVERSIZED, larger_than_the_operator_allows, ('image fpga-new', ' bytes are more than 10000', 'image_max_size')),
+    (
+        Attack.OVERSIZED,
+        larger_than_the_operator_allows,
+        ('image fpga-new', ' bytes, exceeds the maximum of 10000 bytes', 'image_max_size'),
+    ),
     (Attack.DOWNGRADE, older_than_what_runs, ('firmware FPGA1_FW', 'image fpga-new has security version 1, the floor is 2')),
     (Attack.DOWNGRADE, older_than_the_floor, ('firmware FPGA1_FW', 'image fpga-new has security version 2, the floor is 3')),
     (

@@ -54,27 +54,27 @@ def signed_until_soon(name: str, authority: Authority, end: timedelta) -> Callab
 
 
 BETWEEN: dict[str, tuple[Attack, Callable[[Workshop], None], str]] = {
-    'the catalogue': (Attack.EXPIRED, expires_soon, 'which lists it, has expired at'),
-    'the catalogue, which is signed': (Attack.EXPIRED, expires_soon_and_is_signed, 'which lists it, has expired at'),
+    'the catalogue': (Attack.EXPIRED, expires_soon, 'expired at'),
+    'the catalogue, which is signed': (Attack.EXPIRED, expires_soon_and_is_signed, 'expired at'),
     'the certificate of who signed the image': (
         Attack.EXPIRED,
         signed_until_soon('fpga-new', Authority('Late CA'), SOON),
-        'CN=Signer: it is valid from',
+        'CN=Signer: the certificate is valid only from',
     ),
     'the CA of who signed the image': (
         Attack.EXPIRED,
         signed_until_soon('fpga-new', Authority('Late CA', end=SOON), 2 * HOURS),
-        'CN=Late CA is valid from',
+        'CN=Late CA is valid only from',
     ),
 }
 """What ends between the check and the push."""
 
 BACK: dict[str, tuple[Attack, Callable[[Workshop], None], str]] = {
-    'the catalogue of a way back': (Attack.EXPIRED, expires_soon, 'which lists it, has expired at'),
+    'the catalogue of a way back': (Attack.EXPIRED, expires_soon, 'expired at'),
     'the certificate of who signed a way back': (
         Attack.EXPIRED,
         signed_until_soon('fpga-old', Authority('Late CA'), SOON),
-        'CN=Signer: it is valid from',
+        'CN=Signer: the certificate is valid only from',
     ),
 }
 """What ends between a failed flash and what would put it back."""

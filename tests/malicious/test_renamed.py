@@ -142,7 +142,7 @@ TABLE: tuple[tuple[Attack, Callable[[Workshop], None], str], ...] = (
         f'version {NEW} is denied: it burns',
     ),
     (Attack.REVOKED, denied_since_by_its_digest, f'version {NEW} is denied: it burns'),
-    (Attack.REVOKED, denied_since_by_a_digest_of_another_algorithm, 'denies its bytes: it burns'),
+    (Attack.REVOKED, denied_since_by_a_digest_of_another_algorithm, 'by the digest of its bytes: it burns'),
     (Attack.REVOKED, a_twin_denied_since_by_its_digest, f'version {NEW} is denied: it burns'),
     (Attack.REVOKED, denied_since_with_a_new_image_for_it, f'version {NEW} is denied: it burns'),
 )
@@ -216,7 +216,7 @@ WAY_BACK: tuple[tuple[Attack, Callable[[Workshop], None], str], ...] = (
     (Attack.SWAPPED, older_bytes, 'has changed since it was planned'),
     (Attack.REVOKED, a_twin_that_is_denied, 'it burns'),
     (Attack.REVOKED, denied_meanwhile_by_its_digest, 'it burns'),
-    (Attack.REVOKED, denied_meanwhile_by_a_digest_of_another_algorithm, 'denies its bytes: it burns'),
+    (Attack.REVOKED, denied_meanwhile_by_a_digest_of_another_algorithm, 'by the digest of its bytes: it burns'),
     (Attack.SWAPPED, by_name_only, 'fits this device by vendor and model only'),
     (Attack.DOWNGRADE, below_a_floor_that_was_raised, 'has security version 2, the floor is 3'),
 )

@@ -153,7 +153,7 @@ TABLE = (
     (Attack.SWAPPED, grown, 'is longer than '),
     (Attack.SWAPPED, removed, 'cannot be read: No such file'),
     (Attack.SWAPPED, replaced_by_a_link, 'outside/kept is outside the folders'),
-    (Attack.SWAPPED, replaced_by_a_pipe, 'is no regular file'),
+    (Attack.SWAPPED, replaced_by_a_pipe, 'is not a regular file'),
     (Attack.SWAPPED, replaced_by_a_folder, 'cannot be read: Is a directory'),
     (Attack.SWAPPED, replaced_by_the_other_one, 'has sha256 '),
     (Attack.SWAPPED, replaced_by_its_like, 'has sha256 '),

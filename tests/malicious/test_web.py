@@ -102,7 +102,7 @@ def chunked(*pieces: bytes, end: bytes = b'0\r\n\r\n') -> Answer:
 Make = Callable[[Web, Web, bytes], Answer]
 """The answer of the allowed server, given both and the honest bytes."""
 
-NO_SERVER = 'which is no server that may be asked'
+NO_SERVER = 'which is not an allowed server'
 
 LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     # leading elsewhere
@@ -119,7 +119,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect to a user of that name': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'http://127.0.0.1:{web.port}@127.0.0.1:{other.port}{PATH}'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect with backslashes': (
         Attack.REDIRECT,
@@ -129,7 +129,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect with a backslash before a user': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'http://127.0.0.1:{other.port}\\@127.0.0.1:{web.port}{PATH}'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect with a tab in it': (
         Attack.REDIRECT,
@@ -139,7 +139,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect with a fragment': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'{other.origin}/#@127.0.0.1:{web.port}{PATH}'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect to another name of the same': (
         Attack.REDIRECT,
@@ -154,12 +154,12 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect to a file': (
         Attack.PATH_TRAVERSAL,
         lambda web, other, data: leading('file:///etc/passwd'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect to data': (
         Attack.BAD_SERVER,
         lambda web, other, data: leading('data:text/plain,x'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect to itself': (Attack.BAD_SERVER, lambda web, other, data: leading(PATH), ('more than 5 redirects',)),
     'a redirect to nowhere': (Attack.BAD_SERVER, lambda web, other, data: leading(''), ('cannot be read',)),
@@ -201,7 +201,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect to the same with a dot behind': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'http://127.0.0.1.:{web.port}/again'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect to the same in octal': (
         Attack.REDIRECT,
@@ -216,12 +216,12 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect to a port that wraps round': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'http://127.0.0.1:{other.port + 65536}{PATH}'),
-        ('redirects to what',),
+        ('redirects to an address that',),
     ),
     'a redirect to a host in percents': (
         Attack.REDIRECT,
         lambda web, other, data: leading(f'http://127.0.0.1%3a{other.port}%2f@127.0.0.1:{web.port}/again'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a second redirect to another server': (
         Attack.REDIRECT,
@@ -236,7 +236,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect to both of two servers': (
         Attack.REDIRECT,
         lambda web, other, data: moved(f'Location: {web.origin}/again', f'Location: {other.origin}{PATH}'),
-        ('redirects', 'is no plain URL'),
+        ('redirects', 'is not a plain URL'),
     ),
     'a redirect on two lines': (
         Attack.REDIRECT,
@@ -343,7 +343,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'announced as a tebibyte': (
         Attack.OVERSIZED,
         lambda web, other, data: raw('HTTP/1.1 200 OK', f'Content-Length: {1 << 40}', body=data),
-        ('announces 1099511627776 bytes, the catalogue says ',),
+        ('reports a Content-Length of 1099511627776 bytes, the catalogue says ',),
     ),
     'announced twice': (
         Attack.BAD_SERVER,
@@ -494,7 +494,7 @@ def test_a_server_that_drips_is_cut_off(case, shop, web):
     """A byte every now and then holds nobody for longer than image_timeout, wherever in the answer."""
     served(shop, web, dripping(web, DRIPS[case][1]))
     shop.conf['image_timeout'] = '1'
-    refused(shop, ('did not come within 1 seconds', 'image_timeout'))
+    refused(shop, ('not fetched completely within 1 s', 'image_timeout'))
 
 
 FOREIGN: dict[str, tuple[Attack, bool, str, int, str]] = {
@@ -502,7 +502,7 @@ FOREIGN: dict[str, tuple[Attack, bool, str, int, str]] = {
     'by another name': (Attack.FOREIGN_SERVER, True, 'localhost', 4, NO_SERVER),
     'in short': (Attack.FOREIGN_SERVER, True, '127.1', 4, NO_SERVER),
     'as a number': (Attack.FOREIGN_SERVER, True, '2130706433', 4, NO_SERVER),
-    'with a dot behind': (Attack.FOREIGN_SERVER, True, '127.0.0.1.', 2, 'is no plain URL'),
+    'with a dot behind': (Attack.FOREIGN_SERVER, True, '127.0.0.1.', 2, 'is not a plain URL'),
     'as IPv6': (Attack.FOREIGN_SERVER, True, '[::ffff:127.0.0.1]', 4, NO_SERVER),
 }
 """Class, whether the operator names the server, how the catalogue spells it, the code, and what is said."""
@@ -546,7 +546,7 @@ def test_a_server_that_cannot_prove_who_it_is_is_refused(case, shop, tmp_path):
         believed = authority if trusted else Authority('Another CA')
         (shop.outside / 'ca.pem').write_bytes(believed.certificate.public_bytes(serialization.Encoding.PEM))
         shop.conf['image_ca'] = str(shop.outside / 'ca.pem')
-        refused(shop, ('certificate of the server does not verify', says))
+        refused(shop, ('certificate of the server cannot be verified', says))
         assert [] == web.asked
     finally:
         web.stop()

@@ -152,14 +152,14 @@ def test_a_move_of_an_unknown_format_is_refused_by_name(commit, tmp_path):
 @pytest.mark.parametrize(
     ('path', 'serial', 'signed', 'said'),
     [
-        (ETC / 'catalogue.toml', 41, True, 'has serial 41, and serial 42 was seen before'),
-        (ETC / 'catalogue.toml', None, True, 'has no serial, and serial 42 was seen before'),
-        (ETC / 'catalogue.toml', 42, True, 'has serial 42 as another one that was seen before'),
-        (ETC / 'catalogue.toml', 41, False, 'has serial 41, and serial 42 was seen before'),
-        (ETC / 'lab.toml', 6, False, 'has serial 6, and serial 7 was seen before'),
-        (ETC / 'both.toml', 8, False, 'has serial 8, and serial 9 was seen before'),
-        (ETC / 'both.toml', 4, True, 'has serial 4, and serial 5 was seen before'),
-        (Path('/srv/acc/katalog für alle.toml'), None, False, 'has no serial, and serial 0 was seen before'),
+        (ETC / 'catalogue.toml', 41, True, 'has serial 41, but was seen before with serial 42'),
+        (ETC / 'catalogue.toml', None, True, 'has no serial, but was seen before with serial 42'),
+        (ETC / 'catalogue.toml', 42, True, 'has serial 42, which it had before with other content'),
+        (ETC / 'catalogue.toml', 41, False, 'has serial 41, but was seen before with serial 42'),
+        (ETC / 'lab.toml', 6, False, 'has serial 6, but was seen before with serial 7'),
+        (ETC / 'both.toml', 8, False, 'has serial 8, but was seen before with serial 9'),
+        (ETC / 'both.toml', 4, True, 'has serial 4, but was seen before with serial 5'),
+        (Path('/srv/acc/katalog für alle.toml'), None, False, 'has no serial, but was seen before with serial 0'),
     ],
 )
 def test_an_older_catalogue_is_still_refused(serials, path, serial, signed, said):
@@ -174,7 +174,7 @@ def test_a_catalogue_goes_on(serials):
     serials.accept(ETC / 'lab.toml', 1, 'sha256:signed', signed=True)
     serials.accept(ETC / 'both.toml', 6, 'sha256:new', signed=True)
     serials.accept(ETC / 'catalogue.toml', 43, 'sha256:new', signed=True)
-    with pytest.raises(CatalogueRefused, match='serial 43 was seen before'):
+    with pytest.raises(CatalogueRefused, match='was seen before with serial 43'):
         serials.accept(ETC / 'catalogue.toml', 42, f'sha256:{42:064x}', signed=True)
 
 

@@ -189,7 +189,7 @@ def test_serials_of_an_earlier_release_are_taken_over(store: TargetStore) -> Non
         with pytest.raises(CatalogueRefused, match='was seen before'):
             serials.accept(Path(f'/etc/{name}.toml'), serial, 'sha256:x', signed=signed)
     serials.accept(Path('/etc/a.toml'), 7, 'sha256:7', signed=True)
-    with pytest.raises(CatalogueRefused, match='has serial 7 as another one'):
+    with pytest.raises(CatalogueRefused, match='has serial 7, which it had before'):
         serials.accept(Path('/etc/a.toml'), 7, 'sha256:8', signed=True)
     assert (EARLIER / 'state' / 'serials.json').read_bytes() == (store.root / 'serials.json.migrated').read_bytes()
     assert Path('serials.sqlite') == (store.root / 'serials.json').readlink()

@@ -67,7 +67,7 @@ _RESPONDER, _REQUESTER = '1.3.6.1.4.1.412.274.3', '1.3.6.1.4.1.412.274.4'
 
 def _answers(purposes: frozenset[str]) -> str | None:
     if _REQUESTER in purposes and _RESPONDER not in purposes:
-        return 'is for those who ask, not for those who answer'
+        return 'is for an SPDM requester, not for a responder'
     return None
 
 
@@ -123,7 +123,7 @@ class SpdmAttestor:
         root = () if pinned is not None else (chains.anchor(path[-1], self.authorities, now, _DEVICE),)
         path = (*path[: None if pinned is None else pinned + 1], *root)
         if len(path) < 2:
-            raise Untrusted('the certificate of a root signs no measurements')
+            raise Untrusted('the chain has no device certificate, only that of a root')
         chains.check_path(path, now, _DEVICE)
         return path
 
@@ -138,8 +138,8 @@ def attestor(paths: Iterable[str]) -> SpdmAttestor | None:
         return None
     found = roots.trust(named)
     if found.keys:
-        what = 'holds a public key: a root of devices is the certificate of a CA'
-        raise DocumentError(path=str(named[0]), what=what, hint='option [baremetal_acc] spdm_trust_roots names it')
+        what = 'contains a public key, but a root of device certificates must be a CA certificate'
+        raise DocumentError(path=str(named[0]), what=what, hint='set by option [baremetal_acc] spdm_trust_roots')
     return SpdmAttestor(authorities=found.authorities)
 
 
@@ -176,14 +176,14 @@ def _agrees(signed: SignedMeasurements, seen: Transcript) -> None:
     :raises Untrusted: it is of another request, or they do.
     """
     if seen.nonce != signed.nonce:
-        raise Untrusted('it answers another question: the nonce is not the one that was sent')
+        raise Untrusted('the nonce is not the one that was sent: the response is to another request')
     if seen.slot != signed.slot:
-        raise Untrusted(f'it is of certificate slot {seen.slot}, and {signed.slot} was asked for')
+        raise Untrusted(f'the response is for certificate slot {seen.slot}, but slot {signed.slot} was requested')
     if signed.version is not None and not re.fullmatch(rf'v?{re.escape(seen.version)}(\.[0-9]+)*', signed.version.strip()):
-        raise Untrusted(f'the BMC says that it is another version of SPDM than {seen.version}')
+        raise Untrusted(f'the BMC reports another SPDM version than the transcript, {seen.version}')
     said = ((seen.signing, signed.signing), (seen.hashing, signed.hashing))
     if any(negotiated is not None and told is not None and negotiated != told for negotiated, told in said):
-        raise Untrusted('the BMC names other algorithms than the device negotiated')
+        raise Untrusted('the BMC reports other algorithms than the device negotiated')
 
 
 # ------------------------------------------------------------------------------------------------------------- the signature
@@ -197,7 +197,7 @@ def _verify(key: PublicKey, seen: Transcript, signed: SignedMeasurements) -> Non
     signing = seen.signing or signed.signing or ''
     name = HASHES.get(seen.hashing or signed.hashing or '')
     if name is None:
-        raise Untrusted('the transcript is hashed by an algorithm that is not known here')
+        raise Untrusted('the hash algorithm of the transcript is not supported')
     algorithm = _HASHES[name]
     message = seen.signed
     if seen.version != '1.1':
@@ -218,9 +218,9 @@ def _verify(key: PublicKey, seen: Transcript, signed: SignedMeasurements) -> Non
             case ed25519.Ed25519PublicKey() if signing == 'EdDSA ed25519' and seen.version != '1.1':
                 key.verify(seen.signature, message)
             case _:
-                raise Untrusted(f'the key of its certificate is not for {signing}')
+                raise Untrusted(f'the key of the device certificate is not for {signing}')
     except InvalidSignature:
-        raise Untrusted('the signature does not fit: another key signed, or something was changed') from None
+        raise Untrusted('the signature does not match: another key signed, or the transcript was changed') from None
 
 
 def prefix(version: str) -> bytes:
@@ -237,16 +237,16 @@ def _certificates(text: str) -> tuple[x509.Certificate, ...]:
     :raises Untrusted: there are none, or too many, or one cannot be read.
     """
     if len(text) > MAX_CHAIN:
-        raise Untrusted(f'its chain has more than {MAX_CHAIN} characters')
+        raise Untrusted(f'the certificate chain has more than {MAX_CHAIN} characters')
     blocks = _PEM.findall(text)
     if not blocks:
-        raise Untrusted('no certificate came with it')
+        raise Untrusted('the response contains no certificate')
     if len(blocks) > MOST_CERTIFICATES:
-        raise Untrusted(f'its chain has more than {MOST_CERTIFICATES} certificates')
+        raise Untrusted(f'the certificate chain has more than {MOST_CERTIFICATES} certificates')
     try:
         return tuple(dict.fromkeys(x509.load_pem_x509_certificate(block.encode()) for block in blocks))
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise Untrusted('its chain holds a certificate that cannot be read') from None
+        raise Untrusted('the certificate chain contains a certificate that cannot be read') from None
 
 
 def _ordered(found: tuple[x509.Certificate, ...]) -> tuple[x509.Certificate, ...]:
@@ -256,12 +256,12 @@ def _ordered(found: tuple[x509.Certificate, ...]) -> tuple[x509.Certificate, ...
     """
     leaves = [c for c in found if not any(o is not c and o.issuer == c.subject and _issued(o, c) for o in found)]
     if len(leaves) != 1:
-        raise Untrusted('its certificates are no chain that ends in one certificate')
+        raise Untrusted('the certificates are not a chain that ends in one device certificate')
     path, rest = [leaves[0]], [c for c in found if c is not leaves[0]]
     while rest:
         above = [c for c in rest if c.subject == path[-1].issuer and _issued(path[-1], c)]
         if len(above) != 1:
-            raise Untrusted('its certificates are no chain')
+            raise Untrusted('the certificates are not a single chain')
         path.append(above[0])
         rest.remove(above[0])
     return tuple(path)

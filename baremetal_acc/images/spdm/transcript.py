@@ -159,14 +159,14 @@ def read(data: bytes, signing: str | None) -> Transcript:
         negotiated = _negotiation(rest)
     version = negotiated.version if negotiated is not None else (data[0] if data else 0)
     if version not in VERSIONS:
-        raise Untrusted(f'SPDM {version >> 4}.{version & 15} is not known here; {", ".join(VERSIONS.values())} are')
+        raise Untrusted(f'SPDM {version >> 4}.{version & 15} is not supported, only {", ".join(VERSIONS.values())}')
     if version >= 0x12 and negotiated is None:
         raise Untrusted('the transcript lacks the negotiation (VCA), which SPDM 1.2 and later sign')
     if version < 0x12 and negotiated is not None:
-        raise Untrusted('the transcript holds a negotiation, which SPDM 1.1 does not sign')
+        raise Untrusted('the transcript contains a negotiation (VCA), which SPDM 1.1 does not sign')
     chosen = negotiated.signing if negotiated is not None else signing
     if chosen not in SIGNATURE_BYTES:
-        raise Untrusted(f'its signature is of a kind that is not checked here ({_word(chosen)})')
+        raise Untrusted(f'the signature algorithm is not supported ({_word(chosen)})')
     return _exchanges(rest, version, negotiated, chosen)
 
 
@@ -180,14 +180,14 @@ def speaks_against(transcript: Transcript) -> tuple[str | None, str | None]:
     why, told = [], None
     for value in transcript.mode:
         if len(value) != 16:
-            raise Untrusted('the mode of the device cannot be read')
+            raise Untrusted('the device mode cannot be read')
         can, state, _, debug = (int.from_bytes(value[at : at + 4], 'little') for at in (0, 4, 8, 12))
         why += [text for bit, text in _DEBUG.items() if debug & 1 << bit]
         why += [f'the device is in {name} mode' for bit, name in _MODES.items() if state & 1 << bit]
         if can and not state & _NORMAL:
             why.append('the device is not in normal operation')
         if debug & _DEBUGGED_ONCE:
-            told = 'invasive debug mode was active on it once since it was made'
+            told = 'invasive debug mode was active at least once since the device was manufactured'
     return '; '.join(dict.fromkeys(why)) or None, told
 
 
@@ -224,7 +224,7 @@ def _negotiation(rest: _Bytes) -> _Negotiated:
     body.take(1, 'ALGORITHMS')
     measuring, signing, hashing = (body.number(4, 'ALGORITHMS') for _ in range(3))
     if specification != _DMTF:
-        raise Untrusted('its measurements are not those of the DMTF specification')
+        raise Untrusted('the measurements do not follow the DMTF measurement specification')
     return _Negotiated(
         version=version, signing=SIGNING.get(signing), hashing=HASHING.get(hashing), measuring=HASHING.get(measuring >> 1)
     )
@@ -250,7 +250,7 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
         attributes, operation = _message(rest, version, 0xE0)
         if attributes & ~(_SIGNED | _RAW_REQUESTED):
             # NewMeasurementRequested asks for the firmware that runs after the next reset, not for the running one.
-            raise Untrusted('what was asked for is not what runs now')
+            raise Untrusted('the measurements that were requested are not those of the running firmware')
         is_signed = bool(attributes & _SIGNED)
         nonce = rest.take(NONCE_BYTES, 'GET_MEASUREMENTS') if is_signed else b''
         slot = rest.number(1, 'GET_MEASUREMENTS') & 0x0F if is_signed else 0
@@ -262,25 +262,25 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
         rest.take(NONCE_BYTES, 'MEASUREMENTS')
         rest.take(rest.number(2, 'MEASUREMENTS'), 'the opaque data of MEASUREMENTS')
         if version >= 0x13 and rest.take(8, 'MEASUREMENTS') != context:
-            raise Untrusted('an answer is not to the request before it')
+            raise Untrusted('a response has another context than its request')
         whole = whole or operation == _ALL
         total = first if operation == 0 else total
         if not is_signed:
             continue
         if version >= 0x12 and second & 0x30 == _CHANGED:
-            raise Untrusted('the device says that it changed while it was measured')
+            raise Untrusted('the device reports that its measurements changed during the exchange')
         if second & 0x0F != slot:
-            raise Untrusted('the device signed by another certificate slot than was asked for')
+            raise Untrusted('the device signed with another certificate slot than the requested one')
         signed = rest.before(rest.at)
         signature = rest.take(SIGNATURE_BYTES[signing], 'the signature')
         break
     if rest.left:
-        raise Untrusted(f'{rest.left} bytes come after the signature')
+        raise Untrusted(f'the transcript continues after the signature (bytes: {rest.left})')
     if not blocks:
-        raise Untrusted('the device measured nothing')
+        raise Untrusted('the response contains no measurement')
     if not whole and total != len(blocks):
         # Without the block for debug mode, a device in debug mode would look clean.
-        raise Untrusted('not all measurements of the device were asked for')
+        raise Untrusted('not all measurements of the device were requested')
     return Transcript(
         version=VERSIONS[version],
         nonce=nonce,
@@ -304,16 +304,16 @@ def _blocks(record: _Bytes, count: int, negotiated: _Negotiated | None, into: di
         specification = record.number(1, 'a measurement')
         value = _Bytes(record.take(record.number(2, 'a measurement'), 'a measurement'))
         if specification != _DMTF:
-            raise Untrusted(f'measurement {index} is not of the DMTF specification')
+            raise Untrusted(f'measurement {index} does not follow the DMTF measurement specification')
         kind = value.number(1, 'a measurement')
         content = value.take(value.number(2, 'a measurement'), 'a measurement')
         if value.left or not content:
-            raise Untrusted(f'measurement {index} has another length than it says')
+            raise Untrusted(f'the length of measurement {index} is wrong')
         found = _measurement(index, kind, content, None if negotiated is None else negotiated.measuring)
         if into.setdefault(index, (found, content))[1] != content:
             raise Untrusted(f'measurement {index} has two values')
     if record.left:
-        raise Untrusted('a record holds more than its measurements')
+        raise Untrusted('a measurement record continues after its last measurement')
 
 
 def _measurement(index: int, kind: int, content: bytes, algorithm: str | None) -> Measurement:
@@ -321,17 +321,17 @@ def _measurement(index: int, kind: int, content: bytes, algorithm: str | None) -
     number = kind & ~_RAW
     name = KINDS[number] if number < len(KINDS) else f'type-0x{number:02x}'
     if name == DEVICE_MODE and not raw:
-        raise Untrusted('the mode of the device is given as a digest: nobody can read it')
+        raise Untrusted('the device mode is reported as a digest, and cannot be read')
     if raw:
         long = len(content) > _LONGEST_RAW
         value = hashlib.sha256(content).hexdigest() if long else content.hex()
         return Measurement(index=index, kind=name, value=value, raw=True, hashed=long)
     hash_name = None if algorithm is None else HASHES[algorithm]
     if hash_name is not None and hashlib.new(hash_name).digest_size != len(content):
-        raise Untrusted(f'measurement {index} is no {hash_name}')
+        raise Untrusted(f'measurement {index} is not a {hash_name} digest')
     return Measurement(index=index, kind=name, value=content.hex(), algorithm=hash_name)
 
 
 def _word(text: str | None) -> str:
     """Shorten a word of a BMC for a message, and make it printable."""
-    return ''.join(c if c.isprintable() else '?' for c in text[:60]) if text else 'none is named'
+    return ''.join(c if c.isprintable() else '?' for c in text[:60]) if text else 'none is reported'

@@ -67,7 +67,7 @@ def _signs_code(purposes: frozenset[str]) -> str | None:
     return None
 
 
-SIGNER = Profile(holder='signer', root='trust root', it='it', purpose=_signs_code)
+SIGNER = Profile(holder='signer', root='trust root', it='the certificate', purpose=_signs_code)
 """The demands on signers of catalogues and images."""
 
 
@@ -79,7 +79,7 @@ def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
     try:
         return tuple(x509.load_der_x509_certificate(one) for one in encoded)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise Untrusted('holds a certificate that cannot be read') from None
+        raise Untrusted('contains a certificate that cannot be read') from None
 
 
 def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime) -> None:
@@ -90,7 +90,7 @@ def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certifica
     if chain[-1] in authorities:
         chain = chain[:-1]
         if not chain:
-            raise Untrusted('it is the certificate of a CA, not of a signer')
+            raise Untrusted('the certificate is a CA certificate, not that of a signer')
     check_path((*chain, anchor(chain[-1], authorities, now, SIGNER)), now, SIGNER)
 
 
@@ -103,7 +103,7 @@ def anchor(
     """
     roots = [a for a in authorities if a.subject == top.issuer and issued(top, a, profile)]
     if not roots:
-        raise Untrusted(f'{name_of(top)} was issued by no {profile.root}')
+        raise Untrusted(f'{name_of(top)} was not issued by a {profile.root}')
     # A renewed CA has two certificates of one key: the valid one counts.
     return next((a for a in roots if is_valid(a, now)), roots[0])
 
@@ -119,11 +119,11 @@ def check_path(path: tuple[x509.Certificate, ...], now: datetime, profile: Profi
         name = profile.it if depth == 0 and profile.it else name_of(certificate)
         if not is_valid(certificate, now):
             until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
-            raise Untrusted(f'{name} is valid from {until} only')
+            raise Untrusted(f'{name} is valid only from {until}')
         critical = [e.oid.dotted_string for e in certificate.extensions if e.critical and e.oid not in _KNOWN_CRITICAL]
         unknown = [oid for oid in critical if not oid.startswith(profile.describes)]
         if unknown:
-            raise Untrusted(f'{name} demands what is not understood here (critical extension {unknown[0]})')
+            raise Untrusted(f'{name} has the critical extension {unknown[0]}, which is not supported')
         if depth > 0:
             _check_issuer(certificate, depth - 1, name, profile)
             if not issued(path[depth - 1], certificate, profile):
@@ -141,7 +141,7 @@ def _check_issuer(certificate: x509.Certificate, below: int, name: str, profile:
     if not may_sign:
         raise Untrusted(f'{name} may not issue certificates: it has no keyUsage keyCertSign')
     if basic.path_length is not None and basic.path_length < below:
-        raise Untrusted(f'{name} allows fewer certificates below it')
+        raise Untrusted(f'{name} has a path length of {basic.path_length}, but the chain needs {below}')
 
 
 def check_leaf(certificate: x509.Certificate, profile: Profile) -> None:
@@ -152,7 +152,7 @@ def check_leaf(certificate: x509.Certificate, profile: Profile) -> None:
     name = profile.it or name_of(certificate)
     basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
     if basic is not None and basic.ca:
-        raise Untrusted(f'{name} is the certificate of a CA, not of a {profile.holder}')
+        raise Untrusted(f'{name} is a CA certificate, not that of a {profile.holder}')
     if usage is None or not usage.digital_signature:
         raise Untrusted(f'{name} is not for digital signatures')
     purposes = extension(certificate, x509.ExtendedKeyUsage)

@@ -49,7 +49,7 @@ def usable(key: object) -> PublicKey:
         case rsa.RSAPublicKey() if key.key_size >= _SMALLEST_RSA:
             return key
         case rsa.RSAPublicKey():
-            raise Untrusted(f'its RSA key has {key.key_size} bits, {_SMALLEST_RSA} are the least')
+            raise Untrusted(f'its RSA key has {key.key_size} bits; at least {_SMALLEST_RSA} are required')
         case _:
             raise Untrusted('its key is neither Ed25519 nor ECDSA (P-256, P-384, P-521) nor RSA')
 
@@ -68,7 +68,7 @@ def verify(key: PublicKey, value: bytes, statement: bytes) -> None:
             case _:
                 key.verify(value, statement, _PSS, hashes.SHA256())
     except InvalidSignature:
-        raise Untrusted('does not fit: what was signed was something else, or it was changed since') from None
+        raise Untrusted('does not match: other content was signed, or it was changed afterwards') from None
 
 
 def sign(key: PrivateKey, statement: bytes) -> bytes:

@@ -35,7 +35,7 @@ def trust(paths: Sequence[Path]) -> Trust:
         text = _read(path)
         blocks = list(_PEM.finditer(text))
         if not blocks:
-            raise DocumentError(path=str(path), what='holds no public key and no certificate in PEM')
+            raise DocumentError(path=str(path), what='contains neither a public key nor a certificate in PEM')
         for block in blocks:
             line = text.count('\n', 0, block.start()) + 1
             try:
@@ -43,16 +43,18 @@ def trust(paths: Sequence[Path]) -> Trust:
                     case 'PUBLIC KEY':
                         key = serialization.load_pem_public_key(block[0].encode())
                         if not isinstance(key, ed25519.Ed25519PublicKey):
-                            raise ValueError('a public key that is a trust root is an Ed25519 key; others need a certificate')
+                            raise ValueError(
+                                'only an Ed25519 public key can be a trust root; for other keys use a CA certificate'
+                            )
                         keys[fingerprint(key)] = key
                     case 'CERTIFICATE':
                         authorities.append(_authority(x509.load_pem_x509_certificate(block[0].encode())))
                     case kind if 'PRIVATE' in kind:
-                        raise ValueError('a private key: it belongs to the signer alone, never to those who check')
+                        raise ValueError('a private key, which only the signer may have')
                     case _:
                         raise ValueError('neither a public key nor a certificate')
             except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
-                raise DocumentError(path=str(path), line=line, what=f'no trust root: {exc}') from None
+                raise DocumentError(path=str(path), line=line, what=f'not a trust root: {exc}') from None
     return Trust(keys=keys, authorities=tuple(authorities))
 
 
@@ -66,7 +68,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 # Whoever may add a file here becomes a trusted signer; a sticky bit does not prevent that.
-                _check(path, os.fstat(folder), 'write there')
+                _check(path, os.fstat(folder), 'write to it')
                 names = os.listdir(folder)
             finally:
                 os.close(folder)
@@ -74,7 +76,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
         found = sorted(p for p in map(path.joinpath, names) if p.suffix in _SUFFIXES and not p.name.startswith('.'))
         if not found:
-            raise DocumentError(path=str(path), what=f'holds no trust root: no file that ends with {", ".join(_SUFFIXES)}')
+            raise DocumentError(path=str(path), what=f'contains no trust root: no file name ends with {", ".join(_SUFFIXES)}')
         for one in found:
             if one.is_symlink():
                 _check_around(one)
@@ -92,7 +94,7 @@ def _check_around(path: Path) -> None:
     except OSError:
         return  # the error is raised when the file is read
     if not found.st_mode & stat.S_ISVTX:
-        _check(folder, found, 'write there')
+        _check(folder, found, 'write to it')
 
 
 def _check(path: Path, found: os.stat_result, do: str) -> None:
@@ -101,13 +103,13 @@ def _check(path: Path, found: os.stat_result, do: str) -> None:
     :raises DocumentError: others may.
     """
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        what = f'others may {do}, and could sign in your name'
-        hint = f'give it to root, and chmod go-w {path}'
+        what = f'other users can {do}, and could add trust roots'
+        hint = f'chown root {path}; chmod go-w {path}'
         raise DocumentError(path=str(path), what=what, hint=hint)
 
 
 def _read(path: Path) -> str:
-    hint = 'option [baremetal_acc] trust_roots, image_trust_roots or spdm_trust_roots names it'
+    hint = 'set by option [baremetal_acc] trust_roots, image_trust_roots or spdm_trust_roots'
     try:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             found = os.fstat(stream.fileno())
@@ -115,7 +117,7 @@ def _read(path: Path) -> str:
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     if not stat.S_ISREG(found.st_mode):
-        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+        raise DocumentError(path=str(path), what='is not a regular file', hint=hint)
     _check(path, found, 'write it')
     if len(data) > MAX_SIZE:
         raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes', hint=hint)
@@ -126,7 +128,7 @@ def _authority(certificate: x509.Certificate) -> x509.Certificate:
     basic = chains.extension(certificate, x509.BasicConstraints)
     if basic is None or not basic.ca:
         raise ValueError(
-            'a certificate that is a trust root is that of a CA; to trust one signer give his Ed25519 public key instead '
+            'a certificate must be that of a CA; to trust a single signer, use its Ed25519 public key instead '
             '(openssl x509 -pubkey)'
         )
     return certificate

@@ -79,7 +79,7 @@ class Trust:
     def _signer(self, one: _Signature, now: datetime) -> tuple[PublicKey, str]:
         if one.key is not None:
             if one.key not in self.keys:
-                raise Untrusted(f'is by the key {one.key}, which is no trust root')
+                raise Untrusted(f'is by key {one.key}, which is not a trust root')
             return self.keys[one.key], f'key {one.key}'
         chain = chains.decoded(one.certificates)
         leaf, name = chain[0], chains.name_of(chain[0])
@@ -148,18 +148,18 @@ def _parse(text: str, path: str) -> tuple[_Signature, ...]:
     tables = document.tables('signature')
     document.finish()
     if not tables:
-        raise DocumentError(path=path, what='holds no [[signature]]')
+        raise DocumentError(path=path, what='contains no [[signature]]')
     if len(tables) > _MOST_SIGNATURES:
-        raise DocumentError(path=path, what=f'holds more than {_MOST_SIGNATURES} signatures')
+        raise DocumentError(path=path, what=f'contains more than {_MOST_SIGNATURES} signatures')
     found = []
     for table in tables:
         key, certificates = table.string('key'), table.strings('certificates')
         value = _bytes(table, 'value', table.required_string('value'))
         table.finish()
         if key is not None and not _FINGERPRINT.fullmatch(key):
-            raise table.error('key', 'is no SHA-256 of a public key like "sha256:..."')
+            raise table.error('key', 'is not the SHA-256 of a public key like "sha256:..."')
         if (key is None) is (not certificates):
-            raise table.error(None, 'names either key or certificates')
+            raise table.error(None, 'either key or certificates is required')
         if certificates and len(certificates) > chains.MOST:
             raise table.error('certificates', f'more than {chains.MOST}')
         encoded = tuple(_bytes(table, 'certificates', one) for one in certificates or ())
@@ -171,4 +171,4 @@ def _bytes(table: toml.Table, key: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
-        raise table.error(key, 'no base64') from None
+        raise table.error(key, 'is not base64') from None

@@ -30,9 +30,9 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
     private = _private_key(key, passphrase)
     if certificates is None:
         if not isinstance(private, ed25519.Ed25519PrivateKey):
-            what = 'is no Ed25519 key: only those sign without a certificate'
+            what = 'is not an Ed25519 key: other keys need a certificate'
             raise DocumentError(
-                path=str(key), what=what, hint='give --certificate, or make one: openssl genpkey -algorithm ed25519'
+                path=str(key), what=what, hint='add --certificate, or create an Ed25519 key: openssl genpkey -algorithm ed25519'
             )
         return Signer(key=private)
     try:
@@ -42,19 +42,21 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
     except OSError as exc:
         raise DocumentError(path=str(certificates), what=f'cannot be read: {exc.strerror}') from exc
     except Untrusted as exc:
-        raise DocumentError(path=str(certificates), what=f'nobody would accept the first certificate: {exc}') from None
+        raise DocumentError(path=str(certificates), what=f'the first certificate would not be accepted: {exc}') from None
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
-        raise DocumentError(path=str(certificates), what='holds no certificate in PEM that can be read') from None
+        raise DocumentError(path=str(certificates), what='contains no certificate in PEM that can be read') from None
     if not same:
-        what = f'the first certificate is of another key than that of {key}'
-        raise DocumentError(path=str(certificates), what=what, hint="the signer's own certificate comes first")
+        what = f'the first certificate does not belong to the key in {key}'
+        raise DocumentError(path=str(certificates), what=what, hint="put the signer's own certificate first")
     if len(chain) > chains.MOST:
-        raise DocumentError(path=str(certificates), what=f'holds more than {chains.MOST} certificates')
+        raise DocumentError(path=str(certificates), what=f'contains more than {chains.MOST} certificates')
     try:
         chains.check_path(chain, datetime.now(UTC) if now is None else now, chains.SIGNER)
     except Untrusted as exc:
-        hint = 'give a chain that is good now, each certificate issued by the next one'
-        raise DocumentError(path=str(certificates), what=f'nobody would accept a signature by it: {exc}', hint=hint) from None
+        hint = 'use a chain that is valid now, each certificate issued by the next one'
+        raise DocumentError(
+            path=str(certificates), what=f'signatures with this chain would not be accepted: {exc}', hint=hint
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
         raise DocumentError(path=str(certificates), what=f'a certificate is malformed ({type(exc).__name__})') from None
     return Signer(key=private, certificates=chain)
@@ -65,30 +67,32 @@ def _private_key(path: Path, passphrase: bytes | None) -> PrivateKey:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             mode = os.fstat(stream.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise DocumentError(path=str(path), what='is no regular file')
+                raise DocumentError(path=str(path), what='is not a regular file')
             data = stream.read(MAX_SIZE + 1)
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
     if b'PRIVATE KEY-----' not in data:
-        what = 'holds no private key that can be read in PEM'
+        what = 'contains no private key in PEM'
         hint = '--key names the file of the private key, --certificate that of its chain'
         raise DocumentError(path=str(path), what=what, hint=hint)
     if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
-        what = f'holds a private key, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+        what = f'contains a private key, but other users can access the file (mode {stat.S_IMODE(mode):04o})'
         raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
     try:
         key = serialization.load_pem_private_key(data, passphrase)
         usable(key.public_key())
     except (ValueError, UnsupportedAlgorithm):
-        what = 'holds no private key that can be read'
+        what = 'contains no private key that can be read'
         if passphrase is None:
             raise DocumentError(
-                path=str(path), what=f'{what} in PEM', hint='see what it is: openssl pkey -noout -text'
+                path=str(path), what=f'{what} in PEM', hint=f'to inspect it: openssl pkey -noout -text -in {path}'
             ) from None
-        hint = f'it was asked for, or is that of $BAREMETAL_ACC_KEY_PASSPHRASE; openssl pkey -noout -in {path} tries one'
-        raise DocumentError(path=str(path), what=f'{what} or the passphrase is wrong', hint=hint) from None
+        hint = (
+            f'the passphrase was typed, or is that of $BAREMETAL_ACC_KEY_PASSPHRASE; to try one: openssl pkey -noout -in {path}'
+        )
+        raise DocumentError(path=str(path), what=f'{what}, or the passphrase is wrong', hint=hint) from None
     except Untrusted as exc:
         raise DocumentError(path=str(path), what=str(exc)) from None
     if not isinstance(key, PrivateKey):
-        raise DocumentError(path=str(path), what='holds a key of a kind that cannot sign')
+        raise DocumentError(path=str(path), what='contains a key of a kind that cannot sign')
     return key

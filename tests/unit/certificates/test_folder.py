@@ -80,9 +80,9 @@ def test_no_more_than_a_bound_of_old_ones_stay(folder, monkeypatch):
 def test_no_name_leads_out_of_it(folder, name):
     """A node that has no UUID goes by its name; the link is left out where the name is no file's."""
     odd, data = again(1, 'd-1', uuid=None, name=name)
-    with pytest.raises(StateError, match='no file can be named'):
+    with pytest.raises(StateError, match='cannot be used in a file name'):
         folder.put(odd, data)
-    with pytest.raises(StateError, match='no file can be named'):
+    with pytest.raises(StateError, match='cannot be used in a file name'):
         folder.put(*again(1, '../x'))
     assert not folder.root.exists()
 
@@ -98,7 +98,7 @@ def test_an_odd_name_of_a_node_with_a_uuid_has_no_link(folder):
 def test_what_cannot_be_kept_is_told(folder, tmp_path, monkeypatch):
     """With what to do; nothing half is left."""
     folder.root.write_bytes(b'')
-    with pytest.raises(StateError, match=r'cannot be kept.*certificate_folder'):
+    with pytest.raises(StateError, match=r'cannot be stored or read.*certificate_folder'):
         folder.put(ONE, DATA)
     folder.root.unlink()
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_kept_is_told(folder, tmp_path, monkeypatch):
 def test_what_is_read_back_has_to_be_what_was_written(folder, monkeypatch):
     """A disk that lies is found out before anybody relies on it."""
     monkeypatch.setattr(f.CertificateFolder, '_read', lambda self, path: DATA[:-1])
-    with pytest.raises(StateError, match='not what was written'):
+    with pytest.raises(StateError, match='differs from what was written'):
         folder.put(ONE, DATA)
 
 
@@ -122,7 +122,7 @@ def test_a_folder_that_others_may_write_keeps_nothing(folder):
     """Who may write there could take certificates away."""
     folder.root.mkdir()
     folder.root.chmod(0o777)
-    with pytest.raises(StateError, match='others may write there'):
+    with pytest.raises(StateError, match='other users can write to it'):
         folder.put(ONE, DATA)
 
 

@@ -214,12 +214,12 @@ def test_a_rule_that_accepts_less_does_not_make_it_proven():
 @pytest.mark.parametrize(
     ('change', 'what'),
     [
-        (lambda i: replace(i, accelerators=()), 'no accelerator was seen'),
-        (lambda i: replace(i, at=OCCASION.issued - FRESH - timedelta(seconds=1)), 'which is not now'),
-        (lambda i: replace(i, at=OCCASION.issued + timedelta(seconds=1)), 'which is not now'),
+        (lambda i: replace(i, accelerators=()), 'no accelerator was found'),
+        (lambda i: replace(i, at=OCCASION.issued - FRESH - timedelta(seconds=1)), 'which is too far from now'),
+        (lambda i: replace(i, at=OCCASION.issued + timedelta(seconds=1)), 'which is too far from now'),
         (lambda i: replace(i, target='node-2'), 'the verdict is on node-1'),
-        (lambda i: replace(i, gaps=(Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),)), 'devices may lie behind'),
-        (lambda i: v.inventory(v.fpga(locks=())), 'the card seen before is absent'),
+        (lambda i: replace(i, gaps=(Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),)), 'there may be devices behind'),
+        (lambda i: v.inventory(v.fpga(locks=())), 'the card was found before, but is absent now'),
     ],
 )
 def test_none_is_issued_on_another_look(change, what):
@@ -254,8 +254,8 @@ def test_a_waiver_is_in_it_and_stands_for_a_mechanism_that_is_not_there():
     certificate = issued(baseline=TWO_PATHS, verdict=verdict)
     assert ((WAIVED,), (relaxed,)) == (certificate.waivers, certificate.relaxations)
     assert () == holds(certificate, now=OCCASION.issued)
-    [why] = [r for r in holds(certificate, now=WAIVED.expires) if 'waived' in r]
-    assert 'for security officer until' in why
+    [why] = [r for r in holds(certificate, now=WAIVED.expires) if 'waiver' in r]
+    assert 'the waiver of security officer for the lock of host-bmc-ipmi' in why
     assert 2 == len(holds(certificate, now=WAIVED.expires))
 
 
@@ -290,13 +290,13 @@ def test_it_holds_for_its_own_node_life_and_deployment():
 @pytest.mark.parametrize(
     ('asked', 'why'),
     [
-        ({'node': UUID[:-1] + '2'}, 'it is of node'),
-        ({'node': UUID.upper()}, 'it is of node'),
-        ({'node': 'node-1'}, 'it is of node'),
-        ({'lifecycle': v.LIFECYCLE}, 'it is of lifecycle 8 of the node, not of 7'),
-        ({'lifecycle': v.LIFECYCLE + 2}, 'not of 9: the node has come back since'),
+        ({'node': UUID[:-1] + '2'}, 'the certificate is for node'),
+        ({'node': UUID.upper()}, 'the certificate is for node'),
+        ({'node': 'node-1'}, 'the certificate is for node'),
+        ({'lifecycle': v.LIFECYCLE}, 'the certificate is for lifecycle 8 of the node, not for 7'),
+        ({'lifecycle': v.LIFECYCLE + 2}, 'not for 9: the node has come back since'),
         ({'lifecycle': v.LIFECYCLE + 2}, 'the node has come back since'),
-        ({'deployment': 'd-2'}, 'it is of deployment d-1'),
+        ({'deployment': 'd-2'}, 'the certificate is for deployment d-1'),
         ({'now': OCCASION.issued - SKEW - timedelta(seconds=1)}, 'in the future'),
     ],
 )
@@ -309,12 +309,15 @@ def test_it_holds_for_nothing_else(asked, why):
 @pytest.mark.parametrize(
     ('change', 'why'),
     [
-        (lambda c: replace(c, expires=LATER), 'it has expired'),
-        (lambda c: replace(c, accelerators=()), 'it names no accelerator'),
+        (lambda c: replace(c, expires=LATER), 'the certificate expired'),
+        (lambda c: replace(c, accelerators=()), 'the certificate lists no accelerator'),
         (lambda c: replace(c, accelerators=c.accelerators * 2), 'an accelerator twice'),
-        (lambda c: replace(c, expected=replace(c.expected, devices=('uuid:x', v.GPU))), 'uuid:x had to be there'),
-        (lambda c: replace(c, looked=c.issued + timedelta(seconds=1)), 'from a look of'),
-        (lambda c: replace(c, looked=c.issued - FRESH * 2), 'from a look of'),
+        (
+            lambda c: replace(c, expected=replace(c.expected, devices=('uuid:x', v.GPU))),
+            'uuid:x is expected, but is not in the certificate',
+        ),
+        (lambda c: replace(c, looked=c.issued + timedelta(seconds=1)), 'from an inspection at'),
+        (lambda c: replace(c, looked=c.issued - FRESH * 2), 'from an inspection at'),
     ],
 )
 def test_what_contradicts_itself_holds_for_nobody(change, why):
@@ -329,7 +332,7 @@ def test_what_says_that_a_path_is_open_holds_for_nobody():
     for state in set(LockState) - {LockState.LOCKED_VERIFIED}:
         paths = tuple(replace(p, state=state) if p.demanded else p for p in card.paths)
         [why] = holds(replace(certificate, accelerators=(replace(card, paths=paths),)), now=LATER)
-        assert f'host-device had to be blocked (rule all), and it says {state}' in why
+        assert f'host-device must be blocked (rule all), but is {state}' in why
 
 
 def test_a_node_of_the_operator_gets_one_too():
@@ -369,10 +372,10 @@ def test_it_says_the_chain_of_custody_of_each_card():
     assert () == against(certificate)
     proves, not_proven = claims(certificate).proves, claims(certificate).does_not_prove
     assert (
-        "these cards were written by their operator, and between then and the look nobody else's code on the host could write "
+        'the operator has written these cards, and since then, until the inspection, no other code on the host could write '
         'them by host-device: H100 GPU_0 (2026-11-12 12:00:00Z; evidenced: locked)'
     ) in proves
-    assert 'that a card has written what it was sent, which its own updater says: H100 GPU_0' in not_proven
+    assert 'that a card has stored the image that it was sent, which only its own updater reports: H100 GPU_0' in not_proven
     assert not any('who has written' in text for text in not_proven)
 
 
@@ -382,22 +385,20 @@ def test_an_acceptance_names_who_answers_for_the_card_and_until_when():
     certificate = with_custody(kept(Origin.ACCEPTED, by=('ada',), until=until, reason='day one'))
     assert any('ada until 2026-11-22 12:01:00Z: day one' in text for text in claims(certificate).proves)
     assert () == against(certificate)
-    assert ['H100 GPU_0 (uuid:gpu-0): ada has accepted it until 2026-11-22 12:01:00Z, and that is over'] == [
-        *against(certificate, until)
-    ]
+    assert ['H100 GPU_0 (uuid:gpu-0): the acceptance by ada expired at 2026-11-22 12:01:00Z'] == [*against(certificate, until)]
 
 
 @pytest.mark.parametrize(
     ('custody', 'demand', 'text'),
     [
-        (NO_CUSTODY, CustodyDemand.REQUIRED, 'it says that none does'),
+        (NO_CUSTODY, CustodyDemand.REQUIRED, 'is required (rule all), but none holds'),
         (
             kept(broken=Break(cause=BreakCause.HOST_RAN, since=v.NOW, until=v.NOW)),
             CustodyDemand.REQUIRED,
-            'it says that none does',
+            'is required (rule all), but none holds',
         ),
-        (kept(reaches=v.EARLIER), CustodyDemand.REQUIRED, 'it ends before that'),
-        (kept(strength=Strength.POLLED), CustodyDemand.EVIDENCED, 'it says polled'),
+        (kept(reaches=v.EARLIER), CustodyDemand.REQUIRED, 'must reach to the inspection (rule all), but ends before it'),
+        (kept(strength=Strength.POLLED), CustodyDemand.EVIDENCED, 'must be evidenced (rule all), but is polled'),
         (kept(strength=Strength.POLLED), CustodyDemand.REQUIRED, None),
         (NO_CUSTODY, CustodyDemand.REPORTED, None),
     ],
@@ -420,18 +421,18 @@ def interval(since, until, strength=Strength.EVIDENCED) -> Interval:
 @pytest.mark.parametrize(
     ('changes', 'text'),
     [
-        ({'intervals': ()}, 'has evidence until 2026-11-12 12:00:00Z, and says that it reaches to 2026-11-21 12:00:00Z'),
-        ({'intervals': (), 'reaches': BEGUN}, 'begins with a write, and nothing is said of the time since'),
-        ({'intervals': (interval(BEGUN + MINUTE, v.NOW),)}, 'and goes on at 2026-11-12 12:01:00Z'),
+        ({'intervals': ()}, 'has evidence until 2026-11-12 12:00:00Z, but is said to reach to 2026-11-21 12:00:00Z'),
+        ({'intervals': (), 'reaches': BEGUN}, 'begins with a write, but has no evidence of the time since then'),
+        ({'intervals': (interval(BEGUN + MINUTE, v.NOW),)}, 'but continues at 2026-11-12 12:01:00Z'),
         ({'intervals': (interval(BEGUN, BEGUN + MINUTE), interval(v.NOW, v.NOW))}, 'has evidence until 2026-11-12 12:01:00Z'),
-        ({'intervals': (interval(BEGUN, v.NOW), interval(BEGUN, v.NOW))}, 'and goes on at 2026-11-12 12:00:00Z'),
+        ({'intervals': (interval(BEGUN, v.NOW), interval(BEGUN, v.NOW))}, 'but continues at 2026-11-12 12:00:00Z'),
         ({'intervals': (interval(BEGUN, v.NOW - MINUTE),)}, 'has evidence until 2026-11-21 11:59:00Z'),
         (
             {'intervals': (interval(BEGUN, TOMORROW),), 'reaches': TOMORROW},
             'reaches to 2026-11-22 12:00:00Z, after the certificate was issued',
         ),
-        ({'intervals': (interval(BEGUN, v.NOW, Strength.POLLED),)}, 'says that it is evidenced, and its intervals are polled'),
-        ({'strength': Strength.POLLED}, 'says that it is polled, and its intervals are evidenced'),
+        ({'intervals': (interval(BEGUN, v.NOW, Strength.POLLED),)}, 'is said to be evidenced, but its intervals are polled'),
+        ({'strength': Strength.POLLED}, 'is said to be polled, but its intervals are evidenced'),
         ({'origin': Origin.ACCEPTED}, 'does not say by whom and until when'),
         ({'origin': Origin.ACCEPTED, 'until': v.NOW + timedelta(days=9), 'by': ()}, 'does not say by whom and until when'),
         ({'origin': None}, 'lacks its origin, its beginning, its end or its strength'),
@@ -491,27 +492,27 @@ def test_what_follows_from_it_is_said_word_by_word():
     )
     said = claims(certificate)
     assert (
-        f'baremetal-acc 0.1.0 at conductor-1 looked at node-1 ({UUID}) at 2026-11-21 12:00:00Z, through its BMCs, and found 2 '
-        'accelerators, those that had to be there among them',
-        f'all was as baseline.toml (sha256:{"1" * 64}) and catalogue.toml (sha256:{"2" * 64}) demand',
-        'host-device was blocked by locks that were engaged in this life of the node, and read back: H100 GPU_0, Stratix FPGA1',
-        'this firmware ran, as the BMC says and as rules demand: H100 GPU_0 GPU_0 2.0, H100 GPU_0 GPU_1 1.0',
+        f'baremetal-acc 0.1.0 at conductor-1 inspected node-1 ({UUID}) through its BMCs at 2026-11-21 12:00:00Z, and found 2 '
+        'accelerators, with none of the expected ones missing',
+        f'everything met baseline.toml (sha256:{"1" * 64}) with catalogue.toml (sha256:{"2" * 64})',
+        'host-device was blocked by locks that were engaged in this lifecycle and read back: H100 GPU_0, Stratix FPGA1',
+        'this firmware ran, as the BMC reports and as rules demand: H100 GPU_0 GPU_0 2.0, H100 GPU_0 GPU_1 1.0',
         'these functions were in their slots, as rules demand: Stratix FPGA1 Slot0 gzip, Stratix FPGA1 Slot1 gzip',
-        'what runs was measured and signed by roots of trust of these devices themselves: H100 GPU_0',
+        'what runs was measured and signed by the roots of trust of these devices: H100 GPU_0',
     ) == said.proves
     assert (
-        'anything after 2026-11-21 12:00:00Z: that is what the watch is for',
-        'that a write from the host fails: what is read back is what is configured',
-        'what a BMC does not show, or shows and is not so, unless a device has signed it',
-        'host-bmc-ipmi is blocked, which no rule demands: Stratix FPGA1 (unsupported, rule fpgas)',
-        'host-bmc-redfish is blocked, which no rule demands: H100 GPU_0 (unsupported, rule gpus), Stratix FPGA1 (unsupported, '
-        'rule fpgas)',
-        'host-bmc-ipmi of H100 GPU_0 is blocked: security officer has waived it until 2026-12-21 12:01:00Z (rule all): no '
+        'anything after 2026-11-21 12:00:00Z, which the watch checks',
+        'that a write from the host fails: only the configuration of the locks was read back',
+        'what a BMC does not report, or reports wrongly, unless a device has signed it',
+        'that host-bmc-ipmi is blocked, which no rule demands: Stratix FPGA1 (unsupported, rule fpgas)',
+        'that host-bmc-redfish is blocked, which no rule demands: H100 GPU_0 (unsupported, rule gpus), '
+        'Stratix FPGA1 (unsupported, rule fpgas)',
+        'that host-bmc-ipmi of H100 GPU_0 is blocked: security officer has waived it until 2026-12-21 12:01:00Z (rule all): no '
         'mechanism',
-        'as much as the default for a tenant: rule all: lets host-bmc-redfish be open',
-        'who has written what runs, for no chain of custody holds: H100 GPU_0, Stratix FPGA1',
-        'by a signature of the device what it runs: Stratix FPGA1',
-        'that what was signed is of these versions: it says of none of it what it was compared with: H100 GPU_0 (GPU_0)',
+        'as much as the default rules for a tenant: rule all: lets host-bmc-redfish be open',
+        'who has written what runs, since no chain of custody holds: H100 GPU_0, Stratix FPGA1',
+        'what the device runs by its own signature: Stratix FPGA1',
+        'that these signed measurements belong to the versions, since none has a reference value: H100 GPU_0 (GPU_0)',
         'what could not be read: host:/redfish/v1/Chassis/1 Sensors: HTTP 404, and 1 more',
     ) == said.does_not_prove
 
@@ -524,23 +525,23 @@ def test_little_follows_from_little():
     certificate = issued(replace(v.inventory(card), gaps=gaps), baseline=rules, engagements=(), verdict=ALL_MET)
     said = claims(replace(certificate, node=replace(certificate.node, uuid=None)))
     assert 2 == len(said.proves)
-    assert 'looked at node-1 at 2026' in said.proves[0]
+    assert 'inspected node-1 through its BMCs at 2026' in said.proves[0]
     assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
     measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
-    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-3]
+    assert 'that host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-3]
     first, second = replace(measured.accelerators[0], label='A'), replace(measured.accelerators[0], label='B')
     both = replace(measured, accelerators=(second, first))
-    assert 'what runs was measured and signed by roots of trust of these devices themselves: A, B' == claims(both).proves[-1]
-    alone = 'that what was signed is of these versions: it says of none of it what it was compared with'
+    assert 'what runs was measured and signed by the roots of trust of these devices: A, B' == claims(both).proves[-1]
+    alone = 'that these signed measurements belong to the versions, since none has a reference value'
     assert f'{alone}: B (GPU_0), A (GPU_0)' == claims(both).does_not_prove[-1]
     by_nobody = Relaxation(kind=Relaxed.EXPOSURE, rule='default', text='its host runs no code of a tenant')
     relaxed = claims(replace(both, relaxations=(by_nobody,))).does_not_prove[-3]
-    assert 'as much as the default for a tenant: its host runs no code of a tenant' == relaxed
+    assert 'as much as the default rules for a tenant: its host runs no code of a tenant' == relaxed
     neither = replace(both, accelerators=tuple(replace(card, measurements=()) for card in both.accelerators))
-    assert 'by a signature of the device what it runs: B, A' == claims(neither).does_not_prove[-1]
+    assert 'what the device runs by its own signature: B, A' == claims(neither).does_not_prove[-1]
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
     doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
-    assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
+    assert 'what the device runs by its own signature: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
 
 
 def test_it_says_what_a_measurement_was_compared_with():
@@ -560,7 +561,7 @@ def test_it_says_what_a_measurement_was_compared_with():
     assert 'compared with the catalogue: GPU_0 is 2.0; debug mode was active once' == compared.reason
     assert 'the catalogue has nothing to compare it with; debug mode was active once' == alone.reason
     assert (compared.measurements, compared.state) == (signed.measurements, signed.state)
-    what = 'that what was signed is of these versions: it says of none of it what it was compared with: H100 GPU_0 (GPU_0)'
+    what = 'that these signed measurements belong to the versions, since none has a reference value: H100 GPU_0 (GPU_0)'
     assert (False, True) == (what in claims(with_values).does_not_prove, what in claims(without).does_not_prove)
 
 
@@ -589,7 +590,7 @@ def test_none_is_issued_without_a_word_of_what_follows():
     """The hint, and each reason once."""
     with pytest.raises(NotMet) as caught:
         issued(v.inventory(v.gpu(locks=()), v.gpu(locks=())), verdict=ALL_MET)
-    assert 'no certificate is issued, and without one nothing is handed over' == caught.value.hint
+    assert 'no certificate is issued, and the node is not handed over without one' == caught.value.hint
     assert ('H100 GPU_0, lock host-device: expected locked-verified, found unsupported (rule all)',) == caught.value.reasons
 
 
@@ -624,21 +625,21 @@ def test_each_reason_is_said_word_by_word():
     twice = replace(certificate, accelerators=certificate.accelerators * 2)
     nothing = replace(certificate, accelerators=(), expected=replace(certificate.expected, devices=()))
     late = replace(certificate, expires=LATER)
-    assert ('it names an accelerator twice',) == holds(twice, now=LATER)
-    assert ('it names no accelerator',) == holds(nothing, now=LATER)
-    assert ('it has expired at 2027-12-26 12:01:00Z',) == holds(late, now=LATER)
-    assert (f'it is of node {UUID}, not of x',) == holds(certificate, node='x', now=LATER)
-    assert ('it is of lifecycle 8 of the node, not of 9: the node has come back since',) == (
+    assert ('the certificate lists an accelerator twice',) == holds(twice, now=LATER)
+    assert ('the certificate lists no accelerator',) == holds(nothing, now=LATER)
+    assert ('the certificate expired at 2027-12-26 12:01:00Z',) == holds(late, now=LATER)
+    assert (f'the certificate is for node {UUID}, not for x',) == holds(certificate, node='x', now=LATER)
+    assert ('the certificate is for lifecycle 8 of the node, not for 9: the node has come back since',) == (
         holds(certificate, lifecycle=9, now=LATER)
     )
-    assert ('it is of lifecycle 8 of the node, not of 7',) == holds(certificate, lifecycle=7, now=LATER)
-    assert ('it is of deployment d-1, not of x',) == holds(certificate, deployment='x', now=LATER)
-    assert ('it was issued in the future, at 2026-11-21 12:01:00Z',) == holds(certificate, now=v.NOW - SKEW)
-    assert ('it was issued at 2026-11-21 12:01:00Z from a look of 2026-11-21 11:30:00Z',) == (
+    assert ('the certificate is for lifecycle 8 of the node, not for 7',) == holds(certificate, lifecycle=7, now=LATER)
+    assert ('the certificate is for deployment d-1, not for x',) == holds(certificate, deployment='x', now=LATER)
+    assert ('the certificate was issued in the future, at 2026-11-21 12:01:00Z',) == holds(certificate, now=v.NOW - SKEW)
+    assert ('the certificate was issued at 2026-11-21 12:01:00Z, from an inspection at 2026-11-21 11:30:00Z',) == (
         holds(replace(certificate, looked=v.NOW - FRESH * 2), now=LATER)
     )
     gone = replace(certificate, expected=replace(certificate.expected, devices=('uuid:b', 'uuid:a', v.GPU)))
-    assert ('uuid:a had to be there, and it says nothing of it', 'uuid:b had to be there, and it says nothing of it') == (
+    assert ('uuid:a is expected, but is not in the certificate', 'uuid:b is expected, but is not in the certificate') == (
         holds(gone, now=LATER)
     )
     without_uuid = replace(certificate, node=replace(certificate.node, uuid=None))
@@ -650,9 +651,10 @@ def test_each_reason_for_none_is_said_word_by_word():
     gap = Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True)
     odd = replace(GOOD, target='node-2', at=OCCASION.issued - FRESH * 2, accelerators=(), gaps=(gap,))
     assert (
-        'the verdict is on node-1, and the look was at node-2; node-2 was looked at 2026-11-21 11:31:00Z, which is not now '
-        '(2026-11-21 12:01:00Z); node-2: no accelerator was seen; uuid:gpu-0: the card seen before is absent; '
-        'host:/redfish/v1/Chassis: devices may lie behind what could not be read: HTTP 500'
+        'the verdict is on node-1, but the inspection is of node-2; node-2 was inspected at '
+        '2026-11-21 11:31:00Z, which is too far from now '
+        '(2026-11-21 12:01:00Z); node-2: no accelerator was found; uuid:gpu-0: the card was found before, but is absent now; '
+        'host:/redfish/v1/Chassis: there may be devices behind this resource, which could not be read: HTTP 500'
     ) == refused(odd, verdict=ALL_MET)
 
 

@@ -111,9 +111,9 @@ def test_a_denied_version_of_one_component_is_that_of_this_component():
     ('old', 'new', 'line', 'what'),
     [
         ('targets = ["/redfish/v1/Chassis/HGX_Chassis_0"]\n', '', 3, 'targets is missing'),
-        ('["/redfish/v1/Chassis/HGX_Chassis_0"]', '"all"', 9, "'all' is no list"),
-        ('"/redfish/v1/Chassis/HGX_Chassis_0"', '"HGX_0"', 9, 'is no URI of a Redfish service'),
-        ('"/redfish/v1/Chassis/HGX_Chassis_0"', '"/redfish/v1/a b"', 9, 'is no URI of a Redfish service'),
+        ('["/redfish/v1/Chassis/HGX_Chassis_0"]', '"all"', 9, "'all' is not a list"),
+        ('"/redfish/v1/Chassis/HGX_Chassis_0"', '"HGX_0"', 9, 'is not a Redfish URI'),
+        ('"/redfish/v1/Chassis/HGX_Chassis_0"', '"/redfish/v1/a b"', 9, 'is not a Redfish URI'),
         ('restore = "tray-1"\n', '', 3, 'restore is missing'),
         ('restore = "tray-1"', 'restore = "tray-0"', 11, "no bundle is called 'tray-0'"),
         ('restore = "tray-1"', 'restore = "tray-2"', 11, "'tray-2' is the bundle itself"),
@@ -137,13 +137,13 @@ def test_what_is_wrong_is_named_with_its_line(old, new, line, what):
 def test_a_bundle_without_components_and_an_image_that_goes_back_to_one_are_refused():
     """Everything that is written stands in the catalogue; a single image is no part of a bundle."""
     alone = TEXT[: TEXT.index('[[bundle.component]]')].replace('"tray-1"', '"none"')
-    with pytest.raises(DocumentError, match=r'holds no \[\[bundle.component\]\]'):
+    with pytest.raises(DocumentError, match=r'has no \[\[bundle.component\]\]'):
         parse(alone)
     image = (
         '\n[[image]]\nname = "one"\nkind = "firmware"\nfits = [{ pci = "0x10de:0x2901" }]\ncomponent = "HGX_FW_GPU_*"\n'
         f'version = "3"\nsecurity_version = 1\nsource = "one.bin"\nsize = 1\ndigest = "{DIGEST}"\nrestore = "tray-1.gpu"\n'
     )
-    with pytest.raises(DocumentError, match='is no other firmware image'):
+    with pytest.raises(DocumentError, match='is not another firmware image'):
         parse(TEXT + image)
     with pytest.raises(DocumentError, match=r"two images are called 'tray-1\.gpu'"):
         parse(TEXT + image.replace('"tray-1.gpu"', '"none"').replace('"one"', '"tray-1.gpu"'))

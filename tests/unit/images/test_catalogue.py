@@ -81,26 +81,26 @@ def test_every_key_is_understood():
         ('digest = "SHA256:', 'digest = "sha512:', 11, '128 hexadecimal digits expected for sha512'),
         ('A1A1"', 'A1AZ"', 11, '64 hexadecimal digits expected for sha256'),
         ('kind = "firmware"', 'kind = "function"', 2, 'function is missing'),
-        ('restore = "none"', '', 2, 'restore is missing: name the image to go back to, or "none"'),
+        ('restore = "none"', '', 2, 'restore is missing: name the image to restore, or write "none"'),
         ('restore = "none"', 'restore = "gpu-1"', 13, "no image is called 'gpu-1' (did you mean gpu-2?)"),
-        ('restore = "none"', 'restore = "gpu-2"', 13, "'gpu-2' is no other firmware image"),
+        ('restore = "none"', 'restore = "gpu-2"', 13, "'gpu-2' is not another firmware image"),
         ('restore = "none"', 'restore = "none"\nfunction = "x"', 14, 'is for images of kind "function" only'),
-        ('fits = [', 'fits = [{}, ', 5, 'names no id: it would fit every device'),
-        ('pci = "0x10DE:0x2330"', 'pci = "10de:2330"', 5, "'10de:2330' is no pair of vendor and device id"),
-        ('pci = "0x10DE:0x2330"', 'subsystem = "16c1"', 5, "subsystem: '16c1' is no pair of vendor and device id"),
+        ('fits = [', 'fits = [{}, ', 5, 'has no id: the image would fit every device'),
+        ('pci = "0x10DE:0x2330"', 'pci = "10de:2330"', 5, "'10de:2330' is not a pair of vendor and device id"),
+        ('pci = "0x10DE:0x2330"', 'subsystem = "16c1"', 5, "subsystem: '16c1' is not a pair of vendor and device id"),
         ('size = 1000', 'size = 0', 10, '0 is less than 1'),
         (
             'source = "images',
             'source = "ftp://x',
             9,
-            "'ftp' cannot be read; name a file beside the catalogue, or a URL of http",
+            "URL scheme 'ftp' is not supported: name a file, or a URL of http",
         ),
-        ('source = "images', 'source = "https://u:geheim@x', 9, 'is no plain URL like https://HOST[:PORT]/PATH'),
-        ('source = "images', 'source = "https://x:99999', 9, 'names no host and port that there can be'),
+        ('source = "images', 'source = "https://u:geheim@x', 9, 'is not a plain URL like https://HOST[:PORT]/PATH'),
+        ('source = "images', 'source = "https://x:99999', 9, 'has an invalid host or port'),
         ('size = 1000', 'size = 9223372036854775808', 10, 'more than 9223372036854775807'),
         ('HGX_FW_GPU_*', 'G' * 201, 6, 'longer than 200 characters'),
         ('kind = "firmware"', 'kind = "revocation"\nfunction = "x"', 5, 'is for images of kind "function" only'),
-        ('order = 10 }', 'via = ["96.00"] }', 12, "via holds '96.00', the version of the image itself"),
+        ('order = 10 }', 'via = ["96.00"] }', 12, "via contains '96.00', the version of the image itself"),
         ('order = 10 }', 'via = [""] }', 12, 'list of texts expected'),
         ('format = 1', 'format = 1\nserial = -1', 2, '-1 is less than 0'),
         ('format = 1', 'format = 1\nserial = 9007199254740993', 2, 'more than 9007199254740992'),
@@ -110,7 +110,7 @@ def test_every_key_is_understood():
         ('format = 1', 'format = 1\nexpires = 0001-01-01T00:00:00+01:00', 2, 'is out of range'),
         ('format = 1', 'format = 1\nexpire = 2027-01-31T00:00:00Z', 2, 'expire: no such key (did you mean expires?)'),
         ('reset = "power-cycle"', 'reset = "reboot"', 12, "'reboot' is none of none, bmc-reset, system-reset, power-cycle"),
-        ('name = "gpu-2"', 'name = "../gpu"', 3, "'../gpu' is no name"),
+        ('name = "gpu-2"', 'name = "../gpu"', 3, "'../gpu' is not a valid name"),
         ('size = 1000', '', 2, 'size is missing'),
         ('version = "96.00"', '', 2, 'version is missing'),
     ],
@@ -139,13 +139,13 @@ def test_names_are_unique():
 
 def test_a_function_is_no_way_back_for_firmware():
     """The two kinds never mix."""
-    with pytest.raises(DocumentError, match="'gzip-3' is no other firmware image"):
+    with pytest.raises(DocumentError, match="'gzip-3' is not another firmware image"):
         parse(FIRMWARE.replace('"none"', '"gzip-3"') + FUNCTION)
 
 
 def test_a_uuid_is_one():
     """Else nothing would ever be in play."""
-    with pytest.raises(DocumentError, match="'3D2F' is no UUID"):
+    with pytest.raises(DocumentError, match="'3D2F' is not a UUID"):
         parse(FIRMWARE + FUNCTION.replace('3D2F7A1C-7D0E-5B52-9D52-3F1F0B8A8F11', '3D2F'))
 
 
@@ -155,7 +155,7 @@ def test_a_uuid_is_one():
         ('name = "gpu-2"', f'name = "{"a" * 5000}"', 'at most 100'),
         ('kind = "firmware"', f'kind = "{"a" * 5000}"', 'is none of firmware, function, revocation'),
         ('size = 1000', f'size = 1000\n{"a" * 5000} = 1', 'no such key'),
-        ('pci = "0x10DE:0x2330"', f'pci = "{"a" * 5000}"', 'is no pair of vendor and device id'),
+        ('pci = "0x10DE:0x2330"', f'pci = "{"a" * 5000}"', 'is not a pair of vendor and device id'),
     ],
 )
 def test_a_message_is_never_as_long_as_what_is_wrong(old, new, says):

@@ -68,10 +68,10 @@ def test_every_reason_is_told():
 @pytest.mark.parametrize(
     ('table', 'says'),
     [
-        ('', r'deny\[0\]: names neither version nor digest: what is denied'),
-        ('component = "*"', r'deny\[0\]: names neither version nor digest'),
-        ('version = "96.00"', 'would be denied of everything: name component or fits as well'),
-        ('version = "96.00"\nfits = [{}]', 'names no id: it would fit every device'),
+        ('', r'deny\[0\]: has neither version nor digest, of which one is required'),
+        ('component = "*"', r'deny\[0\]: has neither version nor digest'),
+        ('version = "96.00"', 'would be denied for every component of every device: add component or fits'),
+        ('version = "96.00"\nfits = [{}]', 'has no id: the image would fit every device'),
         ('version = "96.00"\ncomponent = "x"\nreasons = "y"', 'reasons: no such key'),
         (f'version = "1"\ncomponent = "{"*" * 201}"', 'longer than 200 characters'),
         ('digest = "md5:00"', "'md5' is none of sha256, sha512"),
@@ -126,7 +126,7 @@ def test_a_revocation_cannot_be_undone():
     with pytest.raises(DocumentError, match='restore is missing'):
         catalogue.parse(REVOCATION.replace('restore = "none"', ''), 'c')
     second = REVOCATION.removeprefix('format = 1\n').replace('gpu-2', 'gpu-3')
-    with pytest.raises(DocumentError, match='nothing undoes a revocation: write restore = "none"'):
+    with pytest.raises(DocumentError, match='a revocation cannot be undone: write restore = "none"'):
         catalogue.parse(REVOCATION.replace('"none"', '"gpu-3"') + second, 'c')
-    with pytest.raises(DocumentError, match="'gpu-3' is no other firmware image"):
+    with pytest.raises(DocumentError, match="'gpu-3' is not another firmware image"):
         catalogue.parse(FIRMWARE.replace('"none"', '"gpu-3"') + second, 'c')

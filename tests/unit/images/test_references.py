@@ -41,12 +41,12 @@ def test_reference_values_are_read_by_root_of_trust_and_index():
 @pytest.mark.parametrize(
     ('measurements', 'why'),
     [
-        ('0 = "raw:00"', "'0' is no place of a measurement"),
-        ('255 = "raw:00"', "'255' is no place"),
-        ('"ROT" = "raw:00"', "'ROT' is no place"),
-        ('"/2" = "raw:00"', "'/2' is no place"),
-        ('"ROT/x" = "raw:00"', "'ROT/x' is no place"),
-        ('"²" = "raw:00"', 'is no place'),
+        ('0 = "raw:00"', "'0' is not an index of a measurement"),
+        ('255 = "raw:00"', "'255' is not an index"),
+        ('"ROT" = "raw:00"', "'ROT' is not an index"),
+        ('"/2" = "raw:00"', "'/2' is not an index"),
+        ('"ROT/x" = "raw:00"', "'ROT/x' is not an index"),
+        ('"²" = "raw:00"', 'is not an index of a measurement'),
         ('2 = []', 'is empty'),
         ('2 = 5', 'text expected'),
         ('2 = "00"', 'names no algorithm'),

@@ -32,12 +32,15 @@ def test_trust_roots_are_files_and_folders(tmp_path):
 @pytest.mark.parametrize(
     ('data', 'says'),
     [
-        (b'', 'holds no public key and no certificate in PEM'),
-        (keys.private_pem(OWN), 'line 1: no trust root: a private key: it belongs to the signer alone'),
-        (b'\n\n' + keys.public_pem(key('p256')), 'line 3: no trust root: .*is an Ed25519 key; others need a certificate'),
-        (keys.pem(certificate('R', OWN)), 'that is a trust root is that of a CA.*openssl x509 -pubkey'),
-        (b'-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n', 'no trust root'),
-        (b'-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'no trust root'),
+        (b'', 'contains neither a public key nor a certificate in PEM'),
+        (keys.private_pem(OWN), 'line 1: not a trust root: a private key, which only the signer may have'),
+        (
+            b'\n\n' + keys.public_pem(key('p256')),
+            'line 3: not a trust root: only an Ed25519 public key .*; for other keys use a CA certificate',
+        ),
+        (keys.pem(certificate('R', OWN)), 'a certificate must be that of a CA.*openssl x509 -pubkey'),
+        (b'-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n', 'not a trust root'),
+        (b'-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'not a trust root'),
         (b'-----BEGIN PKCS7-----\nAAAA\n-----END PKCS7-----\n', 'neither a public key nor a certificate'),
         (b' ' * (MAX_SIZE + 1), 'longer than'),
     ],
@@ -56,7 +59,7 @@ def test_a_trust_root_that_others_may_write_is_refused(tmp_path, mode):
     """Whoever writes there signs in the operator's name."""
     keys.secret_file(tmp_path / 'a.pem', keys.public_pem(OWN), mode=mode)
     for named in (tmp_path, tmp_path / 'a.pem'):
-        with pytest.raises(DocumentError, match=r'a\.pem: others may write it.*chmod go-w'):
+        with pytest.raises(DocumentError, match=r'a\.pem: other users can write it, .*chmod go-w'):
             roots.trust([named])
 
 
@@ -65,7 +68,7 @@ def test_a_folder_of_trust_roots_that_others_may_write_is_refused(tmp_path, mode
     """Whoever adds a file there becomes a signer, and the sticky bit does not keep him from it."""
     (tmp_path / 'a.pem').write_bytes(keys.public_pem(OWN))
     tmp_path.chmod(mode)
-    with pytest.raises(DocumentError, match=r'others may write there, and could sign in your name.*chmod go-w'):
+    with pytest.raises(DocumentError, match=r'other users can write to it, and could add trust roots.*chmod go-w'):
         roots.trust([tmp_path])
 
 
@@ -78,7 +81,7 @@ def test_the_folder_around_a_trust_root_counts_also_behind_a_link(tmp_path):
     (own / 'a.pem').symlink_to(shared / 'a.pem')
     shared.chmod(0o777)
     for named in (shared / 'a.pem', own, own / 'a.pem'):
-        with pytest.raises(DocumentError, match='shared: others may write there'):
+        with pytest.raises(DocumentError, match='shared: other users can write to it'):
             roots.trust([named])
     shared.chmod(0o1777)
     assert 1 == len(roots.trust([own]).keys) == len(roots.trust([shared / 'a.pem']).keys)
@@ -92,17 +95,17 @@ def test_a_trust_root_of_another_user_is_refused(tmp_path, monkeypatch):
         os.chown(path, 65534, 65534)
     else:  # only root gives files away; to another user it is another's
         monkeypatch.setattr(os, 'geteuid', lambda: 65534)
-    with pytest.raises(DocumentError, match='others may write'):
+    with pytest.raises(DocumentError, match='other users can write'):
         roots.trust([path])
 
 
 def test_trust_roots_that_are_not_there_are_told(tmp_path):
     """An empty folder, no file, and a pipe that would be waited for."""
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(DocumentError, match='holds no trust root: no file that ends with'):
+    with pytest.raises(DocumentError, match='contains no trust root: no file name ends with'):
         roots.trust([tmp_path / 'empty'])
     with pytest.raises(DocumentError, match=r'cannot be read: No such file.*trust_roots'):
         roots.trust([tmp_path / 'absent'])
     subprocess.run(['mkfifo', tmp_path / 'pipe'], check=True)
-    with pytest.raises(DocumentError, match='is no regular file'):
+    with pytest.raises(DocumentError, match='is not a regular file'):
         roots.trust([tmp_path / 'pipe'])

@@ -29,7 +29,7 @@ def test_a_folder_where_others_may_write_is_refused(serials):
     """They could take the file away, and an older catalogue would be new again."""
     serials.path.parent.chmod(0o777)
     serials.path.unlink()
-    says = r'state: other users may write there, and could bring back an older catalogue .chmod 700'
+    says = r'state: other users may write there, and could have an older catalogue accepted .chmod 700'
     with pytest.raises(StateError, match=says):
         serials.accept(CATALOGUE, 3, 'sha256:3', signed=True)
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_remembered_is_not_accepted(serials, monkeypatch):
         serials.accept(CATALOGUE, 10, 'sha256:10', signed=True)
     monkeypatch.undo()
     serials.accept(CATALOGUE, 9, 'sha256:9', signed=True)
-    with pytest.raises(CatalogueRefused, match='has serial 8, and serial 9 was seen before'):
+    with pytest.raises(CatalogueRefused, match='has serial 8, but was seen before with serial 9'):
         serials.accept(CATALOGUE, 8, 'sha256:8', signed=True)
     assert ['serials.json', 'serials.sqlite'] == sorted(p.name for p in serials.path.parent.iterdir())
 

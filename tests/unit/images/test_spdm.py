@@ -53,17 +53,17 @@ def test_ed25519_signs_since_spdm_1_2(minor):
     reading = ATTESTOR.check(Device(minor=minor, signing=made.ED25519).brought())
     assert MeasurementState.PROVEN == reading.state
     old = ATTESTOR.check(Device(minor=1, signing=made.ED25519).brought())
-    assert (MeasurementState.REFUSED, 'the key of its certificate is not for EdDSA ed25519') == (old.state, old.reason)
+    assert (MeasurementState.REFUSED, 'the key of the device certificate is not for EdDSA ed25519') == (old.state, old.reason)
 
 
 REFUSED = {
     'stale nonce': (Device(nonce=b'\1' * 32).brought(), 'the nonce is not the one that was sent'),
     'another nonce by one bit': (Device(nonce=NONCE[:-1] + b'\x1e').brought(), 'the nonce is not the one'),
-    'another key': (Device(key=OTHER_KEY).brought(), 'the signature does not fit'),
-    'no prefix': (Device(signing_prefix=b'').brought(), 'the signature does not fit'),
+    'another key': (Device(key=OTHER_KEY).brought(), 'the signature does not match'),
+    'no prefix': (Device(signing_prefix=b'').brought(), 'the signature does not match'),
     'prefix of another version': (
         Device(signing_prefix=signed_measurements.prefix('1.3')).brought(),
-        'the signature does not fit',
+        'the signature does not match',
     ),
     'slot not asked for': (Device(slot=1).brought(), 'certificate slot 1'),
     'slot not answered': (Device(answered_slot=1).brought(), 'another certificate slot'),
@@ -71,30 +71,33 @@ REFUSED = {
         Device(signing=made.P256, hashing=made.SHA256).brought(chain=made.pem(made.ROOT, made.BETWEEN, made.LEAVES[made.P384])),
         'is not for TPM_ALG_ECDSA_ECC_NIST_P256',
     ),
-    'next firmware': (Device(minor=3, attributes=5).brought(), 'not what runs now'),
-    'changed meanwhile': (Device(changed=1).brought(), 'changed while it was measured'),
-    'another context': (Device(minor=3, answered_context=b'elsewhere'[:8]).brought(), 'not to the request before it'),
+    'next firmware': (Device(minor=3, attributes=5).brought(), 'not those of the running firmware'),
+    'changed meanwhile': (Device(changed=1).brought(), 'measurements changed during the exchange'),
+    'another context': (Device(minor=3, answered_context=b'elsewhere'[:8]).brought(), 'another context than its request'),
     'one index only': (Device(operation=2, blocks=(made.FIRMWARE_BLOCK,)).brought(), 'not all measurements'),
-    'nothing measured': (Device(blocks=()).brought(), 'measured nothing'),
-    'bytes behind': (Device(after=b'\0').brought(), '1 bytes come after the signature'),
+    'nothing measured': (Device(blocks=()).brought(), 'contains no measurement'),
+    'bytes behind': (Device(after=b'\0').brought(), 'the transcript continues after the signature (bytes: 1)'),
     'more blocks than there are': (Device(count=3).brought(), 'the transcript ends within'),
-    'fewer blocks than there are': (Device(count=1).brought(), 'more than its measurements'),
-    'no DMTF block': (Device(blocks=(block(2, 1, made.FIRMWARE, specification=2),)).brought(), 'not of the DMTF specification'),
-    'no DMTF record': (Device(specification=2).brought(), 'not those of the DMTF specification'),
-    'digest of another length': (Device(blocks=(block(2, 1, b'x' * 32),)).brought(), 'is no sha384'),
-    'no value': (Device(blocks=(block(2, 1, b''),)).brought(), 'another length than it says'),
+    'fewer blocks than there are': (Device(count=1).brought(), 'continues after its last measurement'),
+    'no DMTF block': (
+        Device(blocks=(block(2, 1, made.FIRMWARE, specification=2),)).brought(),
+        'does not follow the DMTF measurement specification',
+    ),
+    'no DMTF record': (Device(specification=2).brought(), 'do not follow the DMTF measurement specification'),
+    'digest of another length': (Device(blocks=(block(2, 1, b'x' * 32),)).brought(), 'is not a sha384 digest'),
+    'no value': (Device(blocks=(block(2, 1, b''),)).brought(), 'the length of measurement 2 is wrong'),
     'two values of one index': (Device(blocks=(made.FIRMWARE_BLOCK, block(2, 1, b'y' * 48))).brought(), 'has two values'),
-    'mode as a digest': (Device(blocks=(block(0xFE, 5, b'z' * 48),)).brought(), 'given as a digest'),
-    'mode cut short': (Device(blocks=(block(0xFE, 0x85, b'\0' * 8),)).brought(), 'mode of the device cannot be read'),
+    'mode as a digest': (Device(blocks=(block(0xFE, 5, b'z' * 48),)).brought(), 'reported as a digest'),
+    'mode cut short': (Device(blocks=(block(0xFE, 0x85, b'\0' * 8),)).brought(), 'the device mode cannot be read'),
     'no negotiation': (Device(negotiation=False).brought(), 'lacks the negotiation'),
-    'a version before': (Device(minor=0).brought(), 'SPDM 1.0 is not known here'),
-    'a version to come': (Device(minor=4).brought(), 'SPDM 1.4 is not known here'),
-    'another version beside': (Device().brought(version='1.1.0'), 'another version of SPDM than 1.2'),
+    'a version before': (Device(minor=0).brought(), 'SPDM 1.0 is not supported'),
+    'a version to come': (Device(minor=4).brought(), 'SPDM 1.4 is not supported'),
+    'another version beside': (Device().brought(version='1.1.0'), 'another SPDM version than the transcript, 1.2'),
     'other algorithms beside': (Device().brought(hashing='TPM_ALG_SHA_256'), 'other algorithms'),
-    'an unknown algorithm': (Device(minor=1).brought(signing='OEM'), 'not checked here (OEM)'),
-    'no algorithm': (Device(minor=1).brought(hashing=None), 'not known here'),
-    'another hash than signed': (Device(minor=1).brought(hashing='TPM_ALG_SHA_512'), 'the signature does not fit'),
-    'no certificate': (Device().brought(chain=''), 'no certificate came with it'),
+    'an unknown algorithm': (Device(minor=1).brought(signing='OEM'), 'not supported (OEM)'),
+    'no algorithm': (Device(minor=1).brought(hashing=None), 'the hash algorithm of the transcript is not supported'),
+    'another hash than signed': (Device(minor=1).brought(hashing='TPM_ALG_SHA_512'), 'the signature does not match'),
+    'no certificate': (Device().brought(chain=''), 'the response contains no certificate'),
     'certificate that is none': (
         Device().brought(chain='-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----'),
         'cannot be read',
@@ -103,18 +106,24 @@ REFUSED = {
     'text too long': (Device().brought(chain='x' * 65537), 'more than 65536 characters'),
     'another root of that name': (
         Device().brought(chain=made.pem(OTHER_ROOT, made.BETWEEN, made.LEAVES[made.P384])),
-        'no chain',
+        'not a chain that ends in one device certificate',
     ),
-    'chain with a gap': (Device().brought(chain=made.pem(made.ROOT, made.LEAVES[made.P384])), 'no chain'),
-    'nothing of the root': (Device().brought(chain=made.pem(made.LEAVES[made.P384])), 'issued by no pinned root'),
+    'chain with a gap': (
+        Device().brought(chain=made.pem(made.ROOT, made.LEAVES[made.P384])),
+        'not a chain that ends in one device certificate',
+    ),
+    'nothing of the root': (Device().brought(chain=made.pem(made.LEAVES[made.P384])), 'not issued by a pinned root'),
     'two devices': (
         Device().brought(chain=made.pem(made.ROOT, made.BETWEEN, made.LEAVES[made.P384], made.LEAVES[made.P256])),
-        'no chain that ends in one',
+        'not a chain that ends in one device certificate',
     ),
-    'the root itself': (Device(key=made.ROOT_KEY).brought(chain=made.pem(made.ROOT)), 'root signs no measurements'),
-    'a CA in between': (Device(key=made.BETWEEN_KEY).brought(chain=made.pem(made.ROOT, made.BETWEEN)), 'not of a device'),
+    'the root itself': (
+        Device(key=made.ROOT_KEY).brought(chain=made.pem(made.ROOT)),
+        'no device certificate, only that of a root',
+    ),
+    'a CA in between': (Device(key=made.BETWEEN_KEY).brought(chain=made.pem(made.ROOT, made.BETWEEN)), 'not that of a device'),
     'transcript too long': (Device().brought(transcript=b'\x10\x84' * 200_000), 'more than 262144 bytes'),
-    'no transcript': (Device().brought(transcript=b''), 'SPDM 0.0 is not known'),
+    'no transcript': (Device().brought(transcript=b''), 'SPDM 0.0 is not supported'),
 }
 
 
@@ -131,10 +140,10 @@ def test_what_does_not_hold_is_refused_and_says_why(case):
 @pytest.mark.parametrize(
     ('chain', 'why'),
     [
-        (made.leaf(days=(-10, -1)), 'is valid from'),
-        (made.leaf(days=(1, 10)), 'is valid from'),
+        (made.leaf(days=(-10, -1)), 'is valid only from'),
+        (made.leaf(days=(1, 10)), 'is valid only from'),
         (made.leaf(digital_signature=False), 'not for digital signatures'),
-        (made.leaf(purposes=('1.3.6.1.4.1.412.274.4',)), 'not for those who answer'),
+        (made.leaf(purposes=('1.3.6.1.4.1.412.274.4',)), 'is for an SPDM requester'),
         (made.leaf(critical='1.2.3.4'), 'critical extension 1.2.3.4'),
     ],
 )
@@ -154,15 +163,15 @@ def test_purposes_of_a_responder_and_what_describes_a_device_do_not_hinder(other
 
 def test_a_ca_that_may_not_issue_or_has_expired_breaks_the_chain():
     """Each certificate on the way is asked, the pinned root too."""
-    for otherwise, why in (({'ca': False}, 'may not issue'), ({'ca': True, 'days': (-9, -1)}, 'valid from')):
+    for otherwise, why in (({'ca': False}, 'may not issue'), ({'ca': True, 'days': (-9, -1)}, 'valid only from')):
         between = made.certificate('between', made.BETWEEN_KEY, 'root', made.ROOT_KEY, **otherwise)
         reading = ATTESTOR.check(Device().brought(chain=made.pem(made.LEAVES[made.P384], between, made.ROOT)))
         assert why in (reading.reason or ''), reading.reason
     late = replace(Device().brought(), at=NOW + timedelta(days=4000))
-    assert 'valid from' in (ATTESTOR.check(late).reason or '')
+    assert 'valid only from' in (ATTESTOR.check(late).reason or '')
     short = made.certificate('root', made.ROOT_KEY, 'root', made.ROOT_KEY, ca=True, path_length=0)
     reading = SpdmAttestor(authorities=(short,)).check(Device().brought(chain=made.pem(made.BETWEEN, made.LEAVES[made.P384])))
-    assert 'fewer certificates below it' in (reading.reason or '')
+    assert 'path length of 0, but the chain needs 1' in (reading.reason or '')
 
 
 def test_a_chain_counts_in_either_order_and_up_to_whatever_is_pinned():
@@ -173,8 +182,8 @@ def test_a_chain_counts_in_either_order_and_up_to_whatever_is_pinned():
     assert MeasurementState.PROVEN == below.check(Device().brought(chain=upwards)).state
     without_root = made.pem(made.BETWEEN, made.LEAVES[made.P384])
     assert MeasurementState.PROVEN == ATTESTOR.check(Device().brought(chain=without_root)).state
-    assert 'issued by no pinned root' in (SpdmAttestor(authorities=(OTHER_ROOT,)).check(Device().brought()).reason or '')
-    assert 'issued by no pinned root' in (SpdmAttestor(authorities=()).check(Device().brought()).reason or '')
+    assert 'not issued by a pinned root' in (SpdmAttestor(authorities=(OTHER_ROOT,)).check(Device().brought()).reason or '')
+    assert 'not issued by a pinned root' in (SpdmAttestor(authorities=()).check(Device().brought()).reason or '')
 
 
 @pytest.mark.parametrize(
@@ -202,7 +211,7 @@ def test_a_device_in_debug_or_another_special_mode_is_refused(told, why):
 def test_that_a_device_was_debugged_once_is_told_and_no_mode_at_all_is_none():
     """The first never goes away again, so it cannot be refused for ever; older devices tell no mode."""
     once = ATTESTOR.check(Device(blocks=(made.FIRMWARE_BLOCK, mode(debug=16))).brought())
-    assert (MeasurementState.PROVEN, True) == (once.state, 'once since it was made' in (once.reason or ''))
+    assert (MeasurementState.PROVEN, True) == (once.state, 'once since the device was manufactured' in (once.reason or ''))
     none = ATTESTOR.check(Device(blocks=(made.FIRMWARE_BLOCK,)).brought())
     assert (MeasurementState.PROVEN, None) == (none.state, none.reason)
 

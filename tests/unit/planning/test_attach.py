@@ -515,7 +515,7 @@ def test_what_is_stored_is_read_again(state, flag, text):
     [
         (AttachHandle(handle=HandleType.PCI, address='0000:3b:00.0', location='Slot 3'), '0000:3b:00.0'),
         (AttachHandle(handle=HandleType.PCI, location='Slot 3'), 'Slot 3'),
-        (AttachHandle(handle=HandleType.PCI), 'an address that its BMC does not show'),
+        (AttachHandle(handle=HandleType.PCI), 'an address that its BMC does not report'),
         (AttachHandle(handle=HandleType.SLOT, address='0000:e3:00.0', slot='Slot1'), 'Slot1 at 0000:e3:00.0'),
         (AttachHandle(handle=HandleType.DPU_FUNCTION, address='0000:17:00.0'), 'DPU function 0000:17:00.0'),
     ],

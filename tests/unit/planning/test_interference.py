@@ -183,4 +183,4 @@ def test_another_version_than_was_planned_with_makes_a_card_suspect() -> None:
     ]
     assert () == found.reasons
     assert found == decode(Job, encode(found))
-    assert 'shows version' in str(found.interferences[0])
+    assert 'has version' in str(found.interferences[0])

@@ -108,9 +108,9 @@ def test_nobody_may_be_asked_for():
         ('administrator', 'admin=administrator', []),
         ('OEM', 'admin=OEM', []),
         ('OEM', 'admin', []),
-        ('operator', 'admin=user', ["'admin' (number 2, operator): may be user at most"]),
-        ('OEM', 'admin=administrator', ["'admin' (number 2, OEM): may be administrator at most"]),
-        ('privilege 6h', 'admin=OEM', ["'admin' (number 2, privilege 6h): may be OEM at most"]),
+        ('operator', 'admin=user', ["'admin' (number 2, operator): allowed privilege is at most user"]),
+        ('OEM', 'admin=administrator', ["'admin' (number 2, OEM): allowed privilege is at most administrator"]),
+        ('privilege 6h', 'admin=OEM', ["'admin' (number 2, privilege 6h): allowed privilege is at most OEM"]),
     ],
 )
 def test_an_account_may_be_no_more_than_it_was_given(privilege, expected, says):
@@ -122,8 +122,8 @@ def test_of_two_accounts_with_one_name_neither_is_the_expected_one():
     """Nobody can tell which of them is."""
     twice = [ADMIN, replace(ADMIN, number=5)]
     assert [
-        "'admin' (number 2, administrator): one of 2 accounts with that name",
-        "'admin' (number 5, administrator): one of 2 accounts with that name",
+        "'admin' (number 2, administrator): one of 2 accounts with this name",
+        "'admin' (number 5, administrator): one of 2 accounts with this name",
     ] == strange(twice, ['admin'])
     [one] = found(Accounts(users=tuple(twice)))
     assert Met.NO is one.met
@@ -137,16 +137,16 @@ def test_limits_stand_behind_the_last_sign():
 @pytest.mark.parametrize(
     ('name', 'told'),
     [
-        ('admin=foo', "'foo' is no privilege (it can be no access, callback, user, operator, administrator, OEM"),
-        ('admin=Operator', "'Operator' is no privilege (did you mean operator?"),
-        ('admin = operator', "'admin = operator' has blanks beside the '=' (write 'admin=operator')"),
-        ('admin =operator', "'admin =operator' has blanks beside the '=' (write 'admin=operator')"),
-        ('admin= operator', "'admin= operator' has blanks beside the '=' (write 'admin=operator')"),
+        ('admin=foo', "'foo' is not a privilege (privileges are no access, callback, user, operator, administrator, OEM"),
+        ('admin=Operator', "'Operator' is not a privilege (did you mean operator?"),
+        ('admin = operator', "'admin = operator' has blanks next to the '=' (write 'admin=operator')"),
+        ('admin =operator', "'admin =operator' has blanks next to the '=' (write 'admin=operator')"),
+        ('admin= operator', "'admin= operator' has blanks next to the '=' (write 'admin=operator')"),
         ('admin=oem', 'did you mean OEM?'),
-        ('admin=', "nothing stands behind the '=' (it can be"),
-        ('=', "nothing stands behind the '='"),
-        ('a=b', "for an account of the name 'a=b' write 'a=b=administrator', or what it may be at most)"),
-        ('seventeen-letters', "'seventeen-letters' has 17 bytes: no account of IPMI has more than 16"),
+        ('admin=', "a privilege is missing after the '=' (privileges are"),
+        ('=', "a privilege is missing after the '='"),
+        ('a=b', "for an account of the name 'a=b' write 'a=b=administrator', or its highest allowed privilege)"),
+        ('seventeen-letters', "'seventeen-letters' has 17 bytes; the name of an IPMI account has at most 16"),
         ('seventeen-letters=user', "'seventeen-letters' has 17 bytes"),
         ('\u20ac23456789012345', 'has 17 bytes'),
     ],

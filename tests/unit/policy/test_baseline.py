@@ -222,21 +222,21 @@ def test_revocations_are_named_by_a_rule_or_there_are_none():
         ('[[rule]]\nblock = "host-device"\n', 3, 'rule[0].block: list of texts expected'),
         ('[[rule]]\naccept = []\n', 3, 'rule[0].accept: is empty'),
         ('[[rule]]\naccept = ["unlocked"]\n', 3, "'unlocked' is none of locked-verified, locked-reported"),
-        ('[[rule]]\nname = "default"\n', 3, "'default' is what holds where no rule says anything"),
+        ('[[rule]]\nname = "default"\n', 3, "'default' is reserved for the defaults"),
         ('[[rule]]\nname = "a"\n[[rule]]\nname = "a"\n', 5, "two rules are called 'a'"),
         ('[[rule]]\ncount = -1\n', 3, '-1 is less than 0'),
         ('[[rule]]\ncount = true\n', 3, 'whole number expected, a boolean found'),
         ('[[rule]]\nsecurity_floor = 1.5\n', 3, 'whole number expected, a number found'),
         ('[[rule]]\nfirmware = { a = 1 }\n', 3, 'table of texts expected'),
         ('[[rule]]\nname = ""\n', 3, 'text expected, empty text found'),
-        ('[[rule]]\ndowngrade = "allow"\n', 3, 'the same rule demands, and it has no firmware'),
+        ('[[rule]]\ndowngrade = "allow"\n', 3, 'a rule with firmware, whose versions it concerns'),
         ('[[rule]]\nfirmware = { a = "1" }\ndowngrade = true\n', 4, 'text expected, a boolean found'),
         ('[[rule]]\nfirmware = { a = "1" }\ndowngrade = "yes"\n', 4, "'yes' is none of refuse, allow"),
         ('[[rule]]\nrevocations = "revoke-1"\n', 3, 'list of texts expected'),
         ('[[rule]]\nmatch = { owner = 7 }\n', 3, 'text expected'),
         ('[rule]\nname = "a"\n', 2, 'tables [[rule]] expected'),
         ('[[rules]]\n', 2, 'rules: no such key (did you mean rule?)'),
-        ('[[rule]]\nname = \n', 3, 'no valid TOML'),
+        ('[[rule]]\nname = \n', 3, 'not valid TOML'),
     ],
 )
 def test_what_is_wrong_is_told_by_line(text, line, says):
@@ -256,12 +256,12 @@ def error(text: str) -> str:
 
 
 NO_IDS = (
-    'is no pair of vendor and device id like "0x10de:0x2330", nor a pattern that one could match: the rule would be for no '
+    'is neither a pair of vendor and device id like "0x10de:0x2330" nor a pattern that can match one: the rule would match no '
     'device'
 )
 
 NO_PATHS = (
-    'paths has to name the write paths that are waived (such as paths = ["host-bmc-ipmi"]; there are host-device, '
+    'paths must list the write paths that are waived (for example paths = ["host-bmc-ipmi"]; write paths are host-device, '
     'host-bmc-ipmi, host-bmc-redfish, bmc-network)'
 )
 
@@ -269,51 +269,53 @@ NO_PATHS = (
 @pytest.mark.parametrize(
     ('rule', 'line', 'says'),
     [
-        ('name = "default"', 3, "name: 'default' is what holds where no rule says anything; choose another name"),
+        ('name = "default"', 3, "name: 'default' is reserved for the defaults; choose another name"),
         ('name = "a"\n[[rule]]\nname = "a"', 5, "name: two rules are called 'a'"),
-        ('accept = []', 3, 'accept: is empty: nothing could ever be accepted'),
+        ('accept = []', 3, 'accept: is empty: no lock state would be accepted'),
         ('count = 1\nmatch = { pci = "10de:2330" }', 4, f"match.pci: '10de:2330' {NO_IDS}"),
         ('count = 1\n[rule.match]\nkind = "GPU"\npci = "10de"', 6, f"match.pci: '10de' {NO_IDS}"),
         (
             'count = 1\n[rule.match]\nkind = "GPU"\ntraits = ["A", "b"]',
             6,
-            "match.traits: 'b' is no trait: capital letters, digits and underlines, no pattern: the rule would be for no "
+            "match.traits: 'b' is not a trait: capital letters, digits and underscores, no pattern: the rule would match no "
             'device',
         ),
         (
             'downgrade = "allow"',
             3,
-            'downgrade: speaks of the versions that the same rule demands, and it has no firmware',
+            'downgrade: is only valid in a rule with firmware, whose versions it concerns',
         ),
         (
             'on_missing = "allow"',
             3,
-            'on_missing: "allow" is no more: nobody answered for the open path, and it had no end (take the path out of block, '
-            'or write on_missing = "waive" and waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", expires = 2027-01-31, '
+            'on_missing: "allow" is no longer supported: an open path needs a responsible role and an expiry '
+            '(remove the path from block, '
+            'or write on_missing = "waive" and waiver = { role = "RESPONSIBLE ROLE", reason = "WHY", expires = 2027-01-31, '
             'paths = ["host-bmc-ipmi"] })',
         ),
         (
             'on_missing = "waive"',
             3,
-            'on_missing: "waive" needs a waiver in the same rule (add waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", '
+            'on_missing: "waive" needs a waiver in the same rule (add waiver = { role = "RESPONSIBLE ROLE", reason = "WHY", '
             'expires = 2027-01-31, paths = ["host-bmc-ipmi"] })',
         ),
         (
             'waiver = { role = "w" }',
             3,
-            'waiver: waives nothing without on_missing = "waive" in the same rule (add that, or take it out)',
+            'waiver: has no effect without on_missing = "waive" in the same rule (add that, or remove the waiver)',
         ),
         ('on_missing = "waive"\nwaiver = { role = "w" }', 4, f'waiver: {NO_PATHS}'),
         ('on_missing = "waive"\n[rule.waiver]\nrole = "w"\npaths = []', 6, f'waiver.paths: {NO_PATHS}'),
         (
             f'on_missing = "waive"\nwaiver = {{ paths = ["host-device"], role = "w", reason = "{"r" * 501}" }}',
             4,
-            'waiver.reason: 501 characters are too many, 500 are taken',
+            'waiver.reason: 501 characters are too many; at most 500 are allowed',
         ),
         (
             'on_missing = "waive"\nwaiver = { paths = ["host-device"], role = "w", reason = "r", expires = 2028-01-31 }',
             4,
-            'waiver.expires: 2028-01-31 00:00:00 UTC is too far away (let it end within 366 days, and look at it again then)',
+            'waiver.expires: 2028-01-31 00:00:00 UTC is too far in the future '
+            '(a waiver may last 366 days; renew it after a review)',
         ),
     ],
 )
@@ -438,8 +440,8 @@ on_missing = "waive"
         ('waiver = { reason = "r", expires = 2027-01-31, paths = ["host-device"] }', 5, 'rule[0].waiver: role is missing'),
         ('waiver = { role = "w", expires = 2027-01-31, paths = ["host-device"] }', 5, 'rule[0].waiver: reason is missing'),
         ('waiver = { role = "w", reason = "r", paths = ["host-device"] }', 5, 'rule[0].waiver: expires is missing'),
-        ('waiver = { role = "w", reason = "r", expires = 2027-01-31 }', 5, 'rule[0].waiver: paths has to name the write paths'),
-        ('waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = [] }', 5, 'rule[0].waiver.paths: paths has to'),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31 }', 5, 'rule[0].waiver: paths must list the write paths'),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = [] }', 5, 'rule[0].waiver.paths: paths must'),
         ('waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = ["pcie"] }', 5, "'pcie' is none of host-device"),
         (
             'waiver = { role = " ", reason = "r", expires = 2027-01-31, paths = ["host-device"] }',
@@ -449,7 +451,7 @@ on_missing = "waive"
         (
             f'waiver = {{ role = "w", reason = "{"r" * 501}", expires = 2027-01-31, paths = ["host-device"] }}',
             5,
-            'rule[0].waiver.reason: 501 characters are too many, 500 are taken',
+            'rule[0].waiver.reason: 501 characters are too many; at most 500 are allowed',
         ),
         (
             'waiver = { role = "w\\u0007", reason = "r", expires = 2027-01-31, paths = ["host-device"] }',
@@ -466,7 +468,7 @@ on_missing = "waive"
         (
             'waiver = { role = "w", reason = "r", expires = 2027-11-23T12:00:01Z, paths = ["host-device"] }',
             5,
-            'rule[0].waiver.expires: 2027-11-23 12:00:01 UTC is too far away (let it end within 366 days',
+            'rule[0].waiver.expires: 2027-11-23 12:00:01 UTC is too far in the future (a waiver may last 366 days',
         ),
         (
             'waiver = { role = "w", reason = "r", expires = 9999-12-31T23:59:59-12:00, paths = ["host-device"] }',
@@ -510,7 +512,7 @@ def test_a_waiver_of_a_rule_that_misspells_on_missing_shows_that_line():
 
 def test_allow_is_no_more_and_the_error_says_what_to_write():
     """Nobody had to answer for it."""
-    with pytest.raises(DocumentError, match='"allow" is no more') as caught:
+    with pytest.raises(DocumentError, match='"allow" is no longer supported') as caught:
         parse('[[rule]]\non_missing = "allow"\n')
     assert 'write on_missing = "waive" and waiver = { role = ' in str(caught.value)
     assert 3 == caught.value.line
@@ -521,7 +523,7 @@ def test_allow_is_no_more_and_the_error_says_what_to_write():
 
 def test_a_waiver_alone_waives_nothing_and_is_no_baseline():
     """Whoever wrote it believes that it does."""
-    with pytest.raises(DocumentError, match='waives nothing without on_missing = "waive"') as caught:
+    with pytest.raises(DocumentError, match='has no effect without on_missing = "waive"') as caught:
         parse(f'[[rule]]\nname = "a"\n{baseline._WAIVER}\n')
     assert 4 == caught.value.line
 
@@ -581,7 +583,7 @@ def test_another_format_is_refused(text):
 )
 def test_a_match_that_could_be_for_no_device_is_no_baseline(match):
     """It would demand nothing of the very devices that its author meant, and nobody would notice."""
-    with pytest.raises(DocumentError, match='for no device') as caught:
+    with pytest.raises(DocumentError, match='would match no device') as caught:
         parse(f'[[rule]]\nmatch = {{ {match} }}\nfirmware = {{ "GPU_*" = "9" }}\n')
     assert 3 == caught.value.line
 

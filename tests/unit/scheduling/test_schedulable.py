@@ -120,15 +120,15 @@ def test_what_is_not_claimed_as_its_function_is_bound_to_none(how):
     ('lines', 'what'),
     [
         (['offer = "slot"'], "offer: 'slot'"),
-        (['offer_class = "VCPU"'], "offer_class: 'VCPU' is no resource class that may be offered"),
-        (['offer_class = "CUSTOM_gold"'], "'CUSTOM_gold' is no resource class"),
-        (['offer_class = "FPGA_X"'], "'FPGA_X' is no resource class"),
-        (['offer_class = "CUSTOM_ACC_FN_GZIP"'], 'is what the function of that name is claimed as'),
+        (['offer_class = "VCPU"'], "offer_class: 'VCPU' is not a resource class that can be published"),
+        (['offer_class = "CUSTOM_gold"'], "'CUSTOM_gold' is not a resource class"),
+        (['offer_class = "FPGA_X"'], "'FPGA_X' is not a resource class"),
+        (['offer_class = "CUSTOM_ACC_FN_GZIP"'], 'is the resource class of the function of that name'),
         (
             ['offer = "function"', 'offer_class = "FPGA"'],
-            'says nothing beside offer = "function": a slot is claimed as its function',
+            'has no effect with offer = "function": the class is that of the function',
         ),
-        (['offer = "nothing"', 'offer_class = "FPGA"'], 'says nothing beside offer = "nothing": nothing is offered'),
+        (['offer = "nothing"', 'offer_class = "FPGA"'], 'has no effect with offer = "nothing": nothing is published'),
         (['takes = "gzip"'], 'takes: list of texts expected'),
     ],
 )
@@ -149,15 +149,15 @@ def test_what_is_wrong_with_a_class_is_said_with_what_to_do():
         return str(failed.value)
 
     assert (
-        "baseline.toml, line 4: rule[0].offer_class: 'VCPU' is no resource class that may be offered (FPGA, PGPU, or CUSTOM_ "
-        'and capitals, digits and underlines)'
+        "baseline.toml, line 4: rule[0].offer_class: 'VCPU' is not a resource class that can be published (FPGA, PGPU, "
+        'or CUSTOM_ followed by capital letters, digits and underscores)'
     ) == said('offer_class = "VCPU"')
     assert (
-        "baseline.toml, line 4: rule[0].offer_class: 'CUSTOM_ACC_FN_X' is what the function of that name is claimed as (choose "
-        'another name)'
+        "baseline.toml, line 4: rule[0].offer_class: 'CUSTOM_ACC_FN_X' is the resource class of the function of that name "
+        '(choose another name)'
     ) == said('offer_class = "CUSTOM_ACC_FN_X"')
     assert (
-        'baseline.toml, line 5: rule[0].offer_class: says nothing beside offer = "nothing": nothing is offered (take it out)'
+        'baseline.toml, line 5: rule[0].offer_class: has no effect with offer = "nothing": nothing is published (remove it)'
     ) == said('offer = "nothing"', 'offer_class = "FPGA"')
 
 
