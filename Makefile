@@ -27,15 +27,15 @@ SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeo
 help:
 	@echo 'make demo        run the main job on emulated machines, with real Ironic and real placement'
 	@echo 'make test        check format, lint and types, build the documentation, run all tests'
-	@echo 'make bench       run all benchmarks; BENCH_ARGS'
-	@echo 'make bench-NAME  run one: $(BENCHMARKS); or lists, which writes the lists of requests again'
-	@echo 'make soak        run all tests that take too long for every change: five hours'
+	@echo 'make bench       run all benchmarks, with the options in BENCH_ARGS'
+	@echo 'make bench-NAME  run one: $(BENCHMARKS); bench-lists writes the lists of needed requests'
+	@echo 'make soak        run all long tests: five hours'
 	@echo 'make soak-NAME   run one: $(wordlist 1,9,$(SOAKS))'
 	@echo '                 $(wordlist 10,99,$(SOAKS))'
 	@echo 'make samples     write the sample files of etc/baremetal_acc'
-	@echo 'make clean       remove everything that was made or installed here'
+	@echo 'make clean       remove everything that make has built or installed in this folder'
 	@echo
-	@echo 'Everything else: .venv/bin/nox --list (make test installs it)'
+	@echo 'For rarer tasks, see .venv/bin/nox --list (make test installs nox)'
 
 demo: .venv/.installed-demo
 	$(BIN)/baremetal-acc demo $(DEMO_ARGS)
@@ -93,13 +93,13 @@ soak-zoo: .venv/.installed-test
 soak-honest: .venv/.installed-test
 	HONEST=$(or $(HONEST),2000) $(BIN)/python -m pytest -q --numprocesses auto tests/ironic/test_honest.py
 
-# Whatever anybody can do with a node, on a machine that knows the truth; goes on where it was cut off (see doc/source/contributor/soak.rst).
+# Whatever anybody can do with a node, on a machine that knows the truth; resumes where it was interrupted (see doc/source/contributor/soak.rst).
 # EXPLORATION_ARGS: --seed N, --seconds N, --sequences N, --only sequence:SEED.
 soak-exploration: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/exploration/test_exploration.py
 	$(BIN)/python -m tests.exploration.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(EXPLORATION_FOLDER),/tmp/baremetal-acc-exploration) $(EXPLORATION_ARGS)
 
-# Each link and member of every recorded tree damaged in every way, one at a time; goes on where it was cut off (see doc/source/contributor/soak.rst).
+# Each link and member of every recorded tree damaged in every way, one at a time; resumes where it was interrupted (see doc/source/contributor/soak.rst).
 # TREES_ARGS: --looks N, --seconds N, --tree NAME, --only NUMBER.
 soak-trees: .venv/.installed-test
 	$(BIN)/python -m tests.damaged_trees.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(TREES_FOLDER),/tmp/baremetal-acc-trees) $(TREES_ARGS)

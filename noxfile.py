@@ -17,14 +17,14 @@ CONSTRAINTS = Path('constraints.txt')
 
 @nox.session(venv_backend='none')
 def again(session: nox.Session) -> None:
-    """Run the tests that failed last, alone and one after the other."""
+    """Run the tests that failed in the last run again, in one process."""
     arguments = shlex.join(['--last-failed', '--last-failed-no-failures', 'none', *session.posargs])
     session.run('make', '--no-print-directory', 'check', 'TEST_PROCESSES=0', f'PYTEST_ARGS={arguments}', external=True)
 
 
 @nox.session(venv_backend='venv', python='3.11')
 def constraints(session: nox.Session) -> None:
-    """Pin what pip finds today in constraints.txt.
+    """Write the versions that pip installs today to constraints.txt.
 
     Name the oldest Python that is supported with ``--force-python``, and run ``make test`` afterwards.
     """
@@ -42,19 +42,19 @@ def constraints(session: nox.Session) -> None:
 
 @nox.session(name='tenant-fields', venv_backend='none')
 def tenant_fields(session: nox.Session) -> None:
-    """Write doc/source/reference/tenant_fields.rst, from Ironic's policy and tests/ironic/tenant_readers.py."""
+    """Write doc/source/reference/tenant_fields.rst from Ironic's policy and tests/ironic/tenant_readers.py."""
     run_module(session, 'tests.ironic.tenant_fields')
 
 
 @nox.session(name='support-matrix', venv_backend='none')
 def support_matrix(session: nox.Session) -> None:
-    """Run the tests that prove entries of the support matrix, and write those that passed to doc/source/tried.json."""
+    """Run the tests of the support matrix, and write the entries that passed to doc/source/tried.json."""
     run_module(session, 'tests.support.matrix')
 
 
 @nox.session(venv_backend='none')
 def programs(session: nox.Session) -> None:
-    """Install programs of Debian that tests run, as root: nox -s programs -- mariadb postgresql ipmitool qemu guest."""
+    """Install Debian packages that tests need, as root: nox -s programs -- mariadb postgresql ipmitool qemu guest."""
     session.run('tests/tools/programs.sh', *session.posargs, external=True)
 
 

@@ -49,7 +49,7 @@ class DeviceAttachDriver:
         for one in attachments:
             accelerator = around.accelerator(one)
             if accelerator is None:
-                found.append(f'{one}: the instance has claimed it, and its BMC does not show it any more')
+                found.append(f'{one}: claimed by the instance, but no longer reported by its BMC')
             else:
                 found += moved(one, accelerator.pci.address)
         return tuple(found)

@@ -21,7 +21,7 @@ T = TypeVar('T')
 _TEXT = 500
 """Limit of a sentence of a driver, in characters: it may be somebody else's code."""
 
-_HINT = 'repair or uninstall the package that brings it'
+_HINT = 'repair or uninstall the package of this driver'
 
 
 class AttachDriverBroken(AccError):
@@ -29,6 +29,7 @@ class AttachDriverBroken(AccError):
 
     def __init__(self, driver: str, what: str) -> None:
         self.driver = driver
+        self.what = what
         super().__init__(f'attach driver {driver} ({GROUP}): {what}', hint=_HINT)
 
 
@@ -120,11 +121,11 @@ def _driver_of(found: FoundDriver, claim: Claim) -> AttachDriver:
             if _asked(driver.name, 'can_handle', partial(driver.can_handle, claim), bool):
                 return driver
         except AccError as exc:
-            broken[driver.name] = exc.message
+            broken[driver.name] = exc.what if isinstance(exc, AttachDriverBroken) else exc.message
     what = f'{"the device" if claim.slot is None else claim.slot} of {claim.accelerator}'
     for name, why in sorted(broken.items()):
-        raise AttachDriverBroken(name, f'{why}; and no other one looks after {what}')
-    raise AccError(f'no attach driver looks after {what}', hint=f'install one (entry points {GROUP})')
+        raise AttachDriverBroken(name, f'{why}; and no other driver accepts {what}')
+    raise AccError(f'no attach driver accepts {what}', hint=f'install one (entry points {GROUP})')
 
 
 def _named(found: FoundDriver, name: str) -> AttachDriver:
@@ -135,7 +136,7 @@ def _named(found: FoundDriver, name: str) -> AttachDriver:
     for driver in found.drivers:
         if driver.name == name:
             return driver
-    raise AttachDriverBroken(name, dict(found.broken).get(name, 'it is not installed any more'))
+    raise AttachDriverBroken(name, dict(found.broken).get(name, 'it is no longer installed'))
 
 
 def _heir(found: FoundDriver, name: str, share: Sequence[Attachment]) -> AttachDriver:
@@ -164,7 +165,7 @@ def _theirs(share: Sequence[Claim], answer: object) -> tuple[Attachment, ...]:
     made = tuple(a for a in _list(answer) if isinstance(a, Attachment))
     wanted = sorted((c.provider, c.accelerator, c.slot or '') for c in share)
     if sorted((a.provider, a.accelerator, a.slot or '') for a in made) != wanted:
-        raise ValueError(f'it was asked for {len(share)} claims, and answered for others')
+        raise ValueError(f'its answer is not for the requested claims ({len(share)})')
     return made
 
 
@@ -175,10 +176,10 @@ def _prepared(share: Sequence[Attachment], answer: object) -> PreparedAttachment
     :raises ValueError: it is for others than it was asked for.
     """
     if not isinstance(answer, PreparedAttachment):
-        raise TypeError(f'it answered {type(answer).__name__}')
+        raise TypeError(f'it returned {type(answer).__name__}, not PreparedAttachment')
     made = tuple(a for a in _list(answer.attachments) if isinstance(a, Attachment))
     if [(a.provider, a.place) for a in made] != [(a.provider, a.place) for a in share]:
-        raise ValueError('it answered for others than it was asked for')
+        raise ValueError('its answer is not for the requested attachments')
     return PreparedAttachment(attachments=made, gives=_own(share, answer.gives))
 
 
@@ -189,7 +190,7 @@ def _undone(share: Sequence[Attachment], answer: object) -> AttachUndo:
     :raises ValueError: it is for others than it was asked for.
     """
     if not isinstance(answer, AttachUndo):
-        raise TypeError(f'it answered {type(answer).__name__}')
+        raise TypeError(f'it returned {type(answer).__name__}, not AttachUndo')
     return AttachUndo(gives=_own(share, answer.gives), kept={str(p): str(why)[:_TEXT] for p, why in answer.kept.items()})
 
 
@@ -202,7 +203,7 @@ def _own(share: Iterable[Attachment], gives: object) -> tuple[FunctionAssignment
     found = tuple(g for g in _list(gives) if isinstance(g, FunctionAssignment))
     strangers = [g for g in found if g.place not in theirs]
     if strangers:
-        raise ValueError(f'it wants something done to what it does not look after: {strangers[0]}')
+        raise ValueError(f'it requests a change of a slot that it was not given: {strangers[0]}')
     return found
 
 
@@ -216,7 +217,7 @@ def _list(answer: object) -> Sequence[object]:
     :raises TypeError: it is neither a tuple nor a list; a text is none either.
     """
     if not isinstance(answer, tuple | list):
-        raise TypeError(f'it answered {type(answer).__name__}, not a tuple')
+        raise TypeError(f'it returned {type(answer).__name__}, not a tuple or list')
     return answer
 
 

@@ -47,7 +47,7 @@ def drivers() -> FoundDriver:
         driver = cast('AttachDriver', extension.obj)
         why = _unusable(driver, extension.name)
         if not ours and extension.name in taken:
-            why = f'{extension.entry_point.value} is called like another driver'
+            why = f'{extension.entry_point.value} has the name of another driver'
         if why is None:
             good.append(driver)
             taken.add(extension.name)
@@ -64,6 +64,6 @@ def _unusable(driver: object, name: str) -> str | None:
         if not callable(getattr(driver, method, None))
     ]
     if missing:
-        return f'it has no {", ".join(missing)}'
+        return f'methods are missing: {", ".join(missing)}'
     called = getattr(driver, 'name', None)
-    return None if called == name else f'it calls itself {called!r}'
+    return None if called == name else f'its name is {called!r}, which is not that of its entry point'

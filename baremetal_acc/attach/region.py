@@ -67,11 +67,11 @@ class RegionAttachDriver:
             accelerator = around.accelerator(one)
             slots = () if accelerator is None else accelerator.slots
             if one.slot not in {s.slot_id for s in slots}:
-                found.append(f'{one}: the instance has claimed it, and its BMC does not show it any more')
+                found.append(f'{one}: claimed by the instance, but no longer reported by its BMC')
                 continue
             holds = around.supply.functions.get(_place(one))
             if one.written and one.function is not None and holds != one.function:
-                found.append(f'{one}: it was given {one.function}, and it holds {holds or "no function that is known"}')
+                found.append(f'{one}: programmed with {one.function}, but holds {holds or "no known function"}')
             if accelerator is not None:
                 found += moved(one, accelerator.pci.address)
         return tuple(found)
@@ -87,17 +87,19 @@ class RegionAttachDriver:
             if one.previous is not None and one.previous in takes:
                 gives.append(_give(one, one.previous))
             elif around.accelerator(one) is None:
-                kept[one.provider] = 'its card is gone'
+                kept[one.provider] = 'its card is no longer reported'
             elif now is not None and not one.doubtful:
                 was = (
-                    'nothing that is known was' if one.previous is None else f'{one.previous} cannot be had any more, which was'
+                    'its previous content is unknown'
+                    if one.previous is None
+                    else f'its previous function {one.previous} is not available'
                 )
-                kept[one.provider] = f'{was} in it before, and no BMC can empty a slot, so it keeps {now}'
+                kept[one.provider] = f'{was}, and no BMC can empty a slot, so it keeps {now}'
             elif takes:
                 # Any function will do: afterwards it is known what the slot holds.
                 gives.append(_give(one, now if now in takes and now is not None else min(takes)))
             else:
-                kept[one.provider] = 'no rule lets it be given a function any more'
+                kept[one.provider] = 'no rule allows a function for it any more'
         return AttachUndo(gives=tuple(gives), kept=kept)
 
 
@@ -106,7 +108,7 @@ def moved(one: Attachment, address: str | None) -> list[str]:
     before = one.handle.address
     if before is None or address is None or before == address:
         return []
-    return [f'{one}: its PCI address was {before} when it was attached, and is {address} now']
+    return [f'{one}: PCI address changed from {before} to {address} since it was attached']
 
 
 def _give(one: Attachment, function: str) -> FunctionAssignment:

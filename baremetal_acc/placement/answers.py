@@ -51,8 +51,8 @@ def changed_or_refused(method: str, path: str, answer: PlacementAnswer) -> Excep
     passing = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     if answer.code == CANNOT_DELETE_PARENT:
         # Or a provider of ours that another publisher has just created there.
-        why = f'{error.message}: providers that are not ours lie below it'
-        return PlacementChanged(PlacementRefused(why, hint='delete those first'), once=True)
+        why = f'{error.message}: it has child providers that are not ours'
+        return PlacementChanged(PlacementRefused(why, hint='delete the child providers first'), once=True)
     if answer.status in passing or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return PlacementChanged(error, once=answer.status == HTTPStatus.BAD_REQUEST)
     return error

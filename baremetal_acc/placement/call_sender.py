@@ -106,7 +106,7 @@ class CallSender:
         sent = {offer.uuid: seen[offer.uuid].generation for offer in offers}
         answer = self._answered(sent, 'POST', RESHAPER, body=body, may_be_forbidden=True)
         if answer.status == HTTPStatus.FORBIDDEN:
-            LOG.info('placement: POST /reshaper needs the role service; each offer is sent by itself')
+            LOG.info('placement: POST /reshaper needs the role service; inventories are written one by one')
             self._may_reshape = False
             return False
         try:
@@ -158,12 +158,12 @@ class CallSender:
         answer = self._client.get(f'/resource_providers/{call.uuid}')
         if answer.status == HTTPStatus.NOT_FOUND:
             return PlacementRefused(
-                f'placement has a provider {call.name} that is not ours',
-                hint='rename or delete it: openstack resource provider list --name',
+                f'placement has another provider with the name {call.name}',
+                hint=f'find it with openstack resource provider list --name {call.name}, and rename or delete it',
             )
         if str(answer.body.get('root_provider_uuid')) == root:
             return PlacementChanged()
         return PlacementRefused(
-            f'placement has provider {call.uuid} ({call.name}) below another root than node {root}',
-            hint='delete it: openstack resource provider delete',
+            f'placement has provider {call.uuid} ({call.name}) below another root provider than {root}',
+            hint=f'delete it: openstack resource provider delete {call.uuid}',
         )

@@ -40,7 +40,9 @@ _HINTS = {
     HTTPStatus.FORBIDDEN: 'the user in [placement] needs the role service or admin',
 }
 
-_SILENCE_HINT = 'see that it runs and can be reached from here; auth_url and endpoint_override in [placement] say where it is'
+_SILENCE_HINT = (
+    'check that the service runs and can be reached from this host; see auth_url and endpoint_override in [placement]'
+)
 
 _LONGEST_ERROR = 4096
 
@@ -51,7 +53,7 @@ _ORIGIN = re.compile(
 )
 """Scheme, host and port of a URL. User information before an ``@`` is skipped; a URL with a further ``@`` does not match."""
 
-_RESHAPER_HINT = 'the role admin is not enough: openstack role add --user USER --project service service'
+_RESHAPER_HINT = 'the role service is needed, admin is not enough: openstack role add --user USER --project service service'
 
 
 class PlacementAdapter(Protocol):
@@ -118,12 +120,12 @@ class PlacementClient:
         highest = _highest(answer)
         if highest is None:
             raise PlacementRefused(
-                f'placement: GET /: status {answer.status} and no list of versions',
-                hint='the endpoint of placement in [placement] or in the service catalogue is not placement',
+                f'placement: GET /: status {answer.status} without a list of versions',
+                hint='check the endpoint of placement in [placement] and in the service catalogue',
             )
         if highest < MICROVERSION:
             raise PlacementRefused(
-                f'placement: it speaks microversions up to {_text(highest)}, and {_text(MICROVERSION)} is needed',
+                f'placement: highest microversion is {_text(highest)}, but {_text(MICROVERSION)} is needed',
                 hint='upgrade placement to Xena or later',
             )
         self._checked = True
@@ -184,13 +186,13 @@ class PlacementClient:
             )
         except ksa.SSLError as exc:
             raise PlacementRefused(
-                f'placement: {where}: its certificate is not trusted', hint='set cafile in [placement]'
+                f'placement: {where}: the certificate of the server is not trusted', hint='set cafile in [placement]'
             ) from exc
         except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure) as exc:
             raise PlacementUnreachable(f'placement: {where}: {silence(exc)}', hint=_SILENCE_HINT) from exc
         except ksa.ClientException as exc:
             raise PlacementRefused(
-                f'placement: {where} could not be sent ({type(exc).__name__})', hint='check [placement]'
+                f'placement: {where}: request could not be sent ({type(exc).__name__})', hint='check the options in [placement]'
             ) from exc
         try:
             parsed = response.json() if response.content else {}
@@ -199,8 +201,8 @@ class PlacementClient:
         if not isinstance(parsed, dict):
             if response.status_code < HTTPStatus.BAD_REQUEST:
                 raise PlacementRefused(
-                    f'placement: {where}: status {response.status_code} and no JSON object',
-                    hint='something else answers at its endpoint',
+                    f'placement: {where}: status {response.status_code}, and the answer is not a JSON object',
+                    hint='another service seems to answer at the endpoint of placement',
                 )
             parsed = {}
         return PlacementAnswer(status=response.status_code, code=_code(parsed), body=parsed)

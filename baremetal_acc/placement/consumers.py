@@ -94,11 +94,11 @@ def refuse_held(
         return ClaimedAlone(text, hint=hints[0])
     if alone:
         hint = (
-            f'claimed without the machine, so nobody waits for it: end that instance or delete the allocation ({show}), '
-            "and name the machine's resource class in every flavor"
+            'the consumer has not claimed the node, so its claim is not waited for: delete the instance or its allocation '
+            f'({show}), and request the resource class of the node in every flavor'
         )
         return ClaimedAlone(text, hint=hint)
-    hint = f'an instance that has just left frees it soon; if there is none any more, delete its allocation: {show}'
+    hint = f'a deleted instance frees its claim soon; if the instance no longer exists, delete its allocation, see {show}'
     return InventoryInUse(text, hint=hint)
 
 

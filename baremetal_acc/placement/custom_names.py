@@ -60,7 +60,7 @@ class CustomNames:
                     if self._client.get(path).status == HTTPStatus.NOT_FOUND:
                         raise PlacementRefused(
                             f'placement does not know {name}',
-                            hint=f'{kind} that are not of a standard begin with CUSTOM_; a newer placement may know it',
+                            hint=f'{kind.replace("_", " ")} of your own begin with CUSTOM_; a newer placement may have it',
                         )
                 else:
                     answer = self._client.request('PUT', path)

@@ -88,7 +88,7 @@ class NodeWithdrawal:
         """
         lower = provider_reader.below(self._client, root_uuid)
         if lower is None:
-            return 'placement has no root provider of it'
+            return 'placement has no root provider for the node'
         found = list(itertools.islice(self._claims((root_uuid, *lower)), _TOLD))
         return f'claimed: {"; ".join(found)}' if found else None
 
@@ -156,13 +156,13 @@ class NodeWithdrawal:
             nobodys = provider_reader.nobodys(self._client, (o.uuid for o in seen.offered))
             if nobodys is not None:
                 raise nobodys.error()
-            raise InventoryInUse(f'placement, node {root_uuid}: something of it was claimed right now')
+            raise InventoryInUse(f'placement, node {root_uuid}: part of its inventory was just claimed')
         if answer.status == HTTPStatus.CONFLICT:
             there = {o.uuid for o in self.look(root_uuid).offered}
             if there.issuperset(o.uuid for o in seen.offered):
-                raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
+                raise InventoryInUse(f'placement, node {root_uuid}: its inventory was just claimed or changed')
             # By somebody else, or by this very request: the adapter may have sent it twice, since an answer was lost.
-            raise PlacementUnreachable(f'placement, node {root_uuid}: what it offers was withdrawn right now')
+            raise PlacementUnreachable(f'placement, node {root_uuid}: its inventory was just withdrawn')
         raise refusal('POST', RESHAPER, answer)
 
     def put_back(
@@ -199,8 +199,8 @@ class NodeWithdrawal:
                 return tuple(wanted[o.uuid].name for o in there if o.stocks == wanted[o.uuid].stocks)
             self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter() if last is not None else 0)
         raise PlacementUnreachable(
-            f'placement, node {root_uuid}: what it offered could not be put back: '
-            f'{"its providers kept changing" if last is None else last.message}; gave up after {self._attempts} attempts'
+            f'placement, node {root_uuid}: the withdrawn inventory could not be restored: '
+            f'{"its providers kept changing" if last is None else last.message}; stopped after {self._attempts} attempts'
         ) from last
 
     def _offer(self, offered: Iterable[Offered], seen: WithdrawnNode) -> PlacementUnreachable | None:

@@ -59,12 +59,12 @@ class UnattributedUsage:
     @property
     def text(self) -> str:
         what = ' and '.join(f'{amount} {name}' for name, amount in sorted(self.amounts.items()))
-        return f'placement counts {what} of provider {self.provider} as claimed, and knows nobody who claims it'
+        return f'placement counts {what} of provider {self.provider} as used, but has no consumer for it'
 
     @property
     def hint(self) -> str:
         return (
-            'placement-manage db online_data_migrations gives that its consumer back; then openstack resource provider show '
+            'placement-manage db online_data_migrations restores the consumer; then openstack resource provider show '
             f'--allocations {self.provider} names it, and openstack resource provider allocation delete frees it'
         )
 
@@ -99,5 +99,5 @@ def missing(root: str) -> RootMissing:
     """Return the error for a root that does not exist."""
     return RootMissing(
         f'placement has no root provider {root}',
-        hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',
+        hint='nova-compute creates it some time after the node is enrolled, with the UUID of the node',
     )

@@ -206,7 +206,7 @@ class Publisher:
         """
         busy = self._persist(None, lambda: claims_of_others(self._client, root_uuid, consumer))
         if busy:
-            why = 'what a slot holds is offered, so it gets something else only while nothing of the node is claimed: '
+            why = 'a slot that is published as its function is reprogrammed only while nothing of the node is claimed: '
             raise refuse_held(self._client, root_uuid, consumer, busy, why=why)
 
     def publish(
@@ -315,7 +315,7 @@ class Publisher:
                 if flat - warned:
                     warned.update(flat)
                     LOG.warning(
-                        'node %s: its root provider offers %s itself, so its devices do not offer that: '
+                        'node %s: root provider has inventory of %s itself, so that is not published for its devices; '
                         'baremetal-acc reshape moves it to them',
                         root,
                         ', '.join(sorted(flat)),
@@ -385,6 +385,6 @@ class Publisher:
                 note_holders(self._client, call, consumer, held, busy)
             except ProviderNeeded:
                 left_out.add(call.uuid)
-                busy[call.uuid] = HeldProvider(text=f'provider {call.name} has one below it that is held')
+                busy[call.uuid] = HeldProvider(text=f'provider {call.name} has a child provider that is held')
             else:
                 yield call

@@ -52,7 +52,7 @@ CLOSED = 2**31 - 1
 PAUSE_SECONDS = 0.25
 """The longest pause. A longer one finds no better moment when others claim all the time."""
 
-_GO_ON = 'the same command looks what is there, and goes on'
+_GO_ON = 'run the same command again: it reads placement again and continues'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class ReshapeRefused(PlacementError):
 
     def __init__(self, made: Reshape) -> None:
         self.reshape = made
-        super().__init__('placement: the reshape is refused')
+        super().__init__('placement: reshape refused')
 
 
 def _raise_if_unsafe(made: Reshape) -> None:
@@ -186,7 +186,7 @@ class Reshaper:
                 self._open(turns)
             except PlacementError:
                 what = exc.message if isinstance(exc, AccError) else type(exc).__name__
-                what = f'{what}; and whether newcomers can claim it again is not known'
+                what = f'{what}; it is unknown whether its inventory can be claimed again'
                 raise PlacementUnreachable(what, hint=_GO_ON) from exc
             raise
         self._open(turns)
@@ -217,8 +217,8 @@ class Reshaper:
                 continue
             turns.disturbed += 1
             self._pause(attempt)
-        why = 'placement: what is to be moved kept changing' if last is None else last.message
-        raise PlacementUnreachable(f'{why}; gave up after {self._attempts} attempts', hint=_GO_ON) from last
+        why = 'placement: the inventory to be moved kept changing' if last is None else last.message
+        raise PlacementUnreachable(f'{why}; stopped after {self._attempts} attempts', hint=_GO_ON) from last
 
     def _pause(self, attempt: int) -> None:
         self._sleep(min(PAUSE_SECONDS, 0.02 * 2**attempt) * self._jitter())
@@ -328,7 +328,7 @@ class Reshaper:
                 raise refusal('PUT', path, answer)
             self._pause(attempt)
         raise PlacementUnreachable(
-            f'placement: provider {uuid} kept changing; gave up after {self._attempts} attempts', hint=_GO_ON
+            f'placement: provider {uuid} kept changing; stopped after {self._attempts} attempts', hint=_GO_ON
         )
 
     # -------------------------------------------------------------------------------------------------------------- read

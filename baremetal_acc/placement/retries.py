@@ -75,7 +75,7 @@ class PlacementRetries:
             if result is not None:
                 return result
         why = 'its providers kept changing' if last is None else last.message
-        raise PlacementUnreachable(f'{why}; gave up after {self._attempts} attempts') from last
+        raise PlacementUnreachable(f'{why}; stopped after {self._attempts} attempts') from last
 
     def _pause(self, attempt: int) -> None:
         self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter())

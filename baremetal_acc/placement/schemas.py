@@ -25,7 +25,9 @@ def encode(inventory: ProviderInventory) -> dict[str, Any]:
 
 def invalid(what: str) -> PlacementRefused:
     """Return the error for an answer that is not as placement writes it."""
-    return PlacementRefused(f'placement: an answer has no valid {what}', hint='something else answers at its endpoint')
+    return PlacementRefused(
+        f'placement: the answer has no valid {what}', hint='another service seems to answer at the endpoint of placement'
+    )
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def connect(conf: cfg.ConfigOpts, *, say: Callable[[str], None] | None = None) -
     if not ServiceSettings.from_conf(conf, GROUP, service_type=SERVICE).is_set_up:
         raise UsageError(
             argument=f'[{GROUP}] auth_type',
-            what='the configuration does not say how to reach Ironic',
-            hint='add auth_type and the rest to [ironic] of the file that --config-file names; for a standalone Ironic '
-            'auth_type = none, or http_basic, and endpoint_override',
+            what='access to Ironic is not configured',
+            hint='set auth_type and the options that it needs in [ironic] of the file that --config-file names; for a '
+            'standalone Ironic, set auth_type = none or http_basic, and endpoint_override',
         )
     path = ', '.join(conf.default_config_files)
     try:

@@ -70,7 +70,7 @@ class DemandService:
         """
         demands, new = self.spool.put_all(asked.demands(request, at), source, asker)
         for one in demands if new else ():
-            self.say(f'{_demand(one)}: told by {source}')
+            self.say(f'{_demand(one)}: submitted ({source})')
         return demands
 
     def function(self, name: str) -> str:
@@ -82,7 +82,7 @@ class DemandService:
         if found is None:
             known = ', '.join(sorted(self.functions)[:20]) or 'none'
             raise UsageError(
-                argument='function', what=f'{name[:80]!a}: the catalogue knows no such function', hint=f'it knows {known}'
+                argument='function', what=f'{name[:80]!a}: no such function in the catalogue', hint=f'functions: {known}'
             )
         return found
 
@@ -127,7 +127,7 @@ class DemandService:
             try:
                 self.functions = self.catalogue()
             except AccError as exc:
-                self.say(f'the catalogue cannot be read, and demands are taken for what it held before: {exc}')
+                self.say(f'catalogue cannot be read; demands are still accepted for the functions that were read before: {exc}')
 
     def told(self) -> tuple[StoredDemand, ...]:
         """Return all demands with their progress, including those that the next turn will delete."""
@@ -145,12 +145,12 @@ class DemandService:
             case DemandProgress.PROGRAMMING:
                 what = f'being programmed: {where}'
             case DemandProgress.WAITING:
-                what = 'waits again'
+                what = 'waiting again'
             case DemandProgress.TAKEN:
-                what = f'no longer held: {where}'
+                what = f'region no longer held for it: {where}'
         self.say(f'{_demand(told.demand)}: {what}')
 
 
 def _demand(one: Demand) -> str:
-    kind = '' if one.resource_class is None else f' on machines of class {one.resource_class}'
+    kind = '' if one.resource_class is None else f' on nodes of class {one.resource_class}'
     return f'demand {one.id} for {one.function}{kind}'

@@ -39,13 +39,13 @@ PAUSE_SECONDS = 0.5
 _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [ironic]',
     HTTPStatus.FORBIDDEN: (
-        'the user in [ironic] needs the role member or service in the system, or admin, manager or service in the project that '
-        'owns the nodes'
+        'the user in [ironic] needs the role member or service with system scope, or admin, manager or service in the project '
+        'that owns the nodes'
     ),
     HTTPStatus.NOT_ACCEPTABLE: f'microversion {MICROVERSION} is needed: upgrade Ironic',
 }
 
-_SILENCE_HINT = 'see that it runs and can be reached from here; auth_url and endpoint_override in [ironic] say where it is'
+_SILENCE_HINT = 'check that the service runs and can be reached from this host; see auth_url and endpoint_override in [ironic]'
 
 Json = Mapping[str, Any]
 
@@ -78,10 +78,10 @@ class IronicApi:
             query = f'/nodes?limit={PAGE}&fields={",".join(FIELDS)}{marker}'
             found = self._take('GET', query).get('nodes')
             if not isinstance(found, list):
-                raise _invalid('GET', '/nodes', 'no list of nodes')
+                raise _invalid('GET', '/nodes', 'the answer has no list of nodes')
             new = [n for n in found if isinstance(n, dict) and isinstance(n.get('uuid'), str) and n['uuid'] not in seen]
             if len(seen) + len(new) > MOST_NODES:
-                raise _invalid('GET', '/nodes', f'more than {MOST_NODES} nodes')
+                raise IronicRefused(f'ironic: GET /nodes: more than {MOST_NODES} nodes, which pools do not support')
             seen.update(n['uuid'] for n in new)
             yield from new
             # A page may be shorter than the limit that was asked for: Ironic's [api] max_limit bounds it.
@@ -130,7 +130,7 @@ class IronicApi:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise _invalid(method, path, 'no JSON object')
+            raise _invalid(method, path, 'the answer is not a JSON object')
         return found
 
     def _send(self, method: str, path: str, body: Json | None) -> tuple[int, bytes]:
@@ -150,12 +150,14 @@ class IronicApi:
                 for chunk in response.iter_content(65536):
                     found += chunk
                     if len(found) > MOST_BYTES:
-                        raise IronicRefused(f'ironic: {where}: an answer of more than {MOST_BYTES} bytes')
+                        raise IronicRefused(f'ironic: {where}: the answer has more than {MOST_BYTES} bytes')
                 return int(response.status_code), bytes(found)
         except ksa.SSLError as exc:
-            raise IronicRefused(f'ironic: {where}: its certificate is not trusted', hint='set cafile in [ironic]') from exc
+            raise IronicRefused(
+                f'ironic: {where}: the certificate of the server is not trusted', hint='set cafile in [ironic]'
+            ) from exc
         except (ksa.Unauthorized, ksa.MissingAuthPlugin) as exc:
-            raise IronicRefused(f'ironic: {where}: not let in', hint=_HINTS[HTTPStatus.UNAUTHORIZED]) from exc
+            raise IronicRefused(f'ironic: {where}: authentication failed', hint=_HINTS[HTTPStatus.UNAUTHORIZED]) from exc
         except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure, OSError) as exc:
             raise IronicUnreachable(f'ironic: {where}: {silence(exc)}', hint=_SILENCE_HINT) from exc
         except IronicError:
@@ -163,7 +165,7 @@ class IronicApi:
         except Exception as exc:
             # The SDK has an exception tree of its own next to keystoneauth's; its texts may contain the whole answer.
             raise IronicUnreachable(
-                f'ironic: {where}: could not be sent ({type(exc).__name__})', hint='check [ironic]'
+                f'ironic: {where}: request could not be sent ({type(exc).__name__})', hint='check the options in [ironic]'
             ) from exc
 
 
@@ -173,7 +175,7 @@ class _NotFound(IronicRefused):
 
 def _invalid(method: str, path: str, what: str) -> IronicRefused:
     where = f'{method} {path.partition("?")[0]}'
-    return IronicRefused(f'ironic: {where}: {what}', hint='something else answers at its endpoint')
+    return IronicRefused(f'ironic: {where}: {what}', hint='another service seems to answer at the endpoint of Ironic')
 
 
 def _said(raw: bytes) -> str:

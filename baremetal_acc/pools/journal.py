@@ -83,21 +83,21 @@ class MoveJournal:
 
         :raises Refused: on entering: another process holds it.
         """
-        return self._file().alone(self.root / 'lock', '{} moves machines of the pools')
+        return self._file().alone(self.root / 'lock', '{} is already changing nodes of the pools')
 
     def _decoded(self, machine: str, data: bytes) -> Entry:
         try:
             raw = json.loads(data)
             if not isinstance(raw, dict) or raw.get('format') != FORMAT:
-                raise StaleJob('another format')
+                raise StaleJob('unknown format')
             entry = decode(Entry, raw)
             if entry.move.machine != machine:
-                raise StaleJob('it is about another node')
+                raise StaleJob('it belongs to another node')
         except (ValueError, RecursionError, StaleJob) as exc:
             path = self._file().path
             forget = f'sqlite3 {path} "DELETE FROM move WHERE machine = \'{machine}\'"'  # noqa: S608 - for people
-            hint = f'see that the node is available and offers what it holds (clean it), then forget the move: {forget}'
-            raise StaleJob(f'{path}: the move of {machine} cannot be used: {exc}', hint=hint) from None
+            hint = f'clean the node, so that it is available and published in placement, then delete the move: {forget}'
+            raise StaleJob(f'{path}: stored move of node {machine} cannot be read: {exc}', hint=hint) from None
         return entry
 
     def _file(self) -> StateFile:
@@ -105,9 +105,9 @@ class MoveJournal:
         return StateFile(
             path=path,
             tables=_TABLES,
-            risk='have machines moved',
-            lost=f'restore it, or see that no node is left withdrawn (clean those that offer nothing), then move {path} away',
-            elsewhere='set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of yours',
+            risk='have nodes withdrawn and reprogrammed',
+            lost=f'restore it; or clean the nodes that are withdrawn from placement, then move {path} away',
+            elsewhere='set XDG_STATE_HOME, or [baremetal_acc] state_dir, to a folder of your own',
             earlier=Earlier(
                 at=self.root / 'moves',
                 documents=('moves/*.json',),

@@ -70,7 +70,7 @@ class Ended:
             case Act.FAILED:
                 return f'{name}: failed: {self.why}'
             case _:
-                return f'{name}: still under way, the next call goes on with it: {self.why}'
+                return f'{name}: still under way, the next pool apply or pool watch resumes it: {self.why}'
 
 
 class _Over(Exception):
@@ -119,7 +119,7 @@ class Mover:
 
     def resume(self, entry: Entry) -> Ended:
         """Resume a move that another process has left."""
-        self._say(f'{entry.move.name}: goes on where another process has left it: {entry.stage}')
+        self._say(f'{entry.move.name}: resuming the move of an earlier process at stage {entry.stage}')
         return self._run(replace(entry, begun=self._now()), fresh=False)
 
     def _run(self, entry: Entry, *, fresh: bool) -> Ended:
@@ -139,7 +139,7 @@ class Mover:
         done, refusals, verifying = False, 0, None
         while True:
             if self._stop.is_set():
-                raise _Over(None, 'the process ends')
+                raise _Over(None, 'this process is stopping')
             try:
                 node, seen = self._look(entry)
             except AccError as exc:
@@ -151,16 +151,16 @@ class Mover:
                 entry, fresh = replace(entry, stage=resumed(entry.stage, seen)), True
             stage, act = following(entry.stage, seen, done=done)
             if stage is not entry.stage:
-                entry, done, refusals = replace(entry, stage=stage, why=_why(entry, stage, seen)), False, 0
+                entry, done, refusals = replace(entry, stage=stage, why=_why(entry, stage, node, seen)), False, 0
             if act.ends:
                 self._journal.drop(entry)
                 raise _Over(act, _text(entry, act, node, seen))
             if act is Act.WAIT and stage is MoveStage.RESTORE:
                 if not entry.offered:
                     self._journal.drop(entry)
-                    raise _Over(Act.CANCELLED, 'it is in maintenance')
+                    raise _Over(Act.CANCELLED, 'the node is in maintenance')
                 self._journal.write(entry)
-                raise _Over(None, 'it is in maintenance, and offers what it offered when that is over')
+                raise _Over(None, 'the node is in maintenance; its inventory is restored in placement after that')
             if act is Act.WAIT:
                 verifying = None if stage is not MoveStage.VERIFY else verifying or self._now()
                 if verifying is not None and self._now() - verifying > self._settles:
@@ -188,7 +188,7 @@ class Mover:
 
     def _wait(self, entry: Entry, why: str) -> None:
         if self._now() - entry.begun > self._lasts:
-            raise _Over(None, f'not done after {int(self._lasts.total_seconds())} s: {why}')
+            raise _Over(None, f'not finished after {int(self._lasts.total_seconds())} s: {why}')
         self._stop.wait(self._poll.total_seconds())
 
     def _look(self, entry: Entry) -> tuple[NodeRead | None, NodeSighting]:
@@ -221,15 +221,15 @@ class Mover:
             case Act.MANAGE:
                 self._journal.write(entry)
                 self._ironic.provision(uuid, 'manage')
-                self._say(f'{name}: taken out of use')
+                self._say(f'{name}: requested provision state manageable')
             case Act.CLEAN:
                 self._journal.write(entry)
                 self._ironic.provision(uuid, 'clean', clean_steps=clean_steps(entry.move.changes))
-                self._say(f'{name}: programs {", ".join(f"{c.slot_id} with {c.function}" for c in entry.move.changes)}')
+                self._say(f'{name}: programming {", ".join(f"{c.slot_id} with {c.function}" for c in entry.move.changes)}')
             case Act.PROVIDE:
                 self._journal.write(entry)
                 self._ironic.provision(uuid, 'provide')
-                self._say(f'{name}: back into use' + (f': {entry.why}' if entry.why else ''))
+                self._say(f'{name}: requested provision state available' + (f': {entry.why}' if entry.why else ''))
             case Act.PUT_BACK:
                 self._journal.write(entry)
                 self._shelf.put_back(uuid, entry.offered, still=lambda: self._check_free(uuid, name))
@@ -245,15 +245,15 @@ class Mover:
         raw = self._ironic.node(uuid)
         node = None if raw is None else parse(raw)
         if node is None or node.standing is not MoveState.AVAILABLE or node.maintenance or node.kept is not None:
-            raise IronicUnreachable(f'{name} is available no more')
+            raise IronicUnreachable(f'node {name} is no longer available')
 
     def _withdraw(self, entry: Entry) -> Entry:
         uuid = entry.move.machine
         on = self._shelf.look(uuid)
         if not on.root:
-            raise _Over(Act.CANCELLED, f'placement has no root provider {uuid}, so nobody can tell whether it is claimed')
+            raise _Over(Act.CANCELLED, f'placement has no root provider {uuid}, so claims of the node are unknown')
         if on.claims:
-            raise _Over(Act.CANCELLED, f'it is claimed: {on.claims[0]}')
+            raise _Over(Act.CANCELLED, f'the node is claimed: {on.claims[0]}')
         entry = replace(entry, offered=on.offered)
         self._journal.write(entry)
         try:
@@ -267,7 +267,7 @@ class Mover:
         except PlacementError as exc:
             self._journal.drop(entry)
             raise _Over(Act.FAILED, str(exc)) from None
-        self._say(f'{entry.move.name}: withdrawn')
+        self._say(f'{entry.move.name}: withdrawn from placement')
         return entry
 
 
@@ -288,13 +288,15 @@ def _offers(on: WithdrawnNode, change: RegionChange) -> bool:
     return bool(classes) and all(c == own or not c.startswith(FUNCTION_PREFIX) for c in classes)
 
 
-def _why(entry: Entry, stage: MoveStage, seen: NodeSighting) -> str | None:
+def _why(entry: Entry, stage: MoveStage, node: NodeRead | None, seen: NodeSighting) -> str | None:
     """Return why a move is being undone."""
     if entry.why is not None or stage not in (MoveStage.RESTORE, MoveStage.RETURN):
         return entry.why
     if seen.claimed:
-        return 'it was claimed meanwhile'
-    return 'somebody has set maintenance' if seen.maintenance else 'it had not been taken out of use'
+        return 'the node was claimed during the move'
+    if seen.maintenance:
+        return 'the node was set to maintenance'
+    return f'the node was in state {"?" if node is None else node.state} before it could be programmed'
 
 
 def _text(entry: Entry, act: Act, node: NodeRead | None, seen: NodeSighting) -> str:
@@ -302,19 +304,23 @@ def _text(entry: Entry, act: Act, node: NodeRead | None, seen: NodeSighting) -> 
     if act is Act.DONE:
         return ''
     if node is None:
-        return 'Ironic has no such node any more'
+        return 'Ironic no longer has the node'
     if act is Act.FAILED:
-        what = node.last_error or f'it is in state {node.state}'
-        return f'{what}; nobody touches it until a person has looked at it'
+        what = node.last_error or f'the node is in state {node.state}'
+        return f'{what}; the pools leave the node alone until an operator has repaired it and made it available'
     if act is Act.LEFT:
-        return f'somebody works on it: it is in state {node.state}' + (', in maintenance' if node.maintenance else '')
+        return f'the node was changed outside the pools: it is in state {node.state}' + (
+            ', in maintenance' if node.maintenance else ''
+        )
     if seen.holds is not Holds.BEFORE:
-        return f'{entry.why}; what it holds is not what it was, so that it offers nothing until it is cleaned'
+        return f'{entry.why}; its regions no longer hold the old functions, so it stays withdrawn until it is cleaned'
     if node.kept is not None and not seen.offered:
-        return f'{entry.why}; its conductor keeps it off the shelf ({node.kept}), and offers it itself'
-    return entry.why or f'it is in state {node.state}'
+        return f'{entry.why}; its conductor has withdrawn it from placement ({node.kept}) and publishes it again itself'
+    return entry.why or f'the node is in state {node.state}'
 
 
 def _unverified(entry: Entry, node: NodeRead | None, seen: NodeSighting) -> str:
-    what = 'it does not offer what it holds' if seen.holds is Holds.AFTER else 'it was not verified to hold what was asked for'
+    what = (
+        'its functions are not available in placement' if seen.holds is Holds.AFTER else 'its new functions were not verified'
+    )
     return f'{what}; see baremetal node history list {entry.move.name if node is None else node.name}'

@@ -25,7 +25,7 @@ BETWEEN = frozenset({'cleaning', 'clean wait', 'verifying', 'clean hold'})
 AT_ONCE = 8
 """How many machines are looked up in placement at a time."""
 
-NO_REGIONS = 'no regions are known of it'
+NO_REGIONS = 'no FPGA regions are stored for the node'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _kept(ours: object) -> str | None:
     mark = shelf.get('withdrawn') if isinstance(shelf, dict) else None
     if not isinstance(mark, dict):
         return None
-    return one_line(_text(mark.get('why')) or 'it has withdrawn it', 255)
+    return one_line(_text(mark.get('why')) or 'no reason is stored', 255)
 
 
 def _standing(state: str) -> MoveState:
@@ -126,13 +126,13 @@ def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None
         (f'claimed by instance {node.instance}', node.instance is not None, False),
         (f'not available: {node.state}' + (f': {node.last_error}' if node.last_error else ''), node.state != AVAILABLE, False),
         ('in maintenance', node.maintenance, False),
-        ('it is protected', raw.get('protected') is True, False),
-        ('it is retired', raw.get('retired') is True, False),
-        (f'its last error has to be looked at: {node.last_error}', node.last_error is not None, False),
+        ('protected', raw.get('protected') is True, False),
+        ('retired', raw.get('retired') is True, False),
+        (f'last_error is set: {node.last_error}', node.last_error is not None, False),
         (f'{unreadable}', unreadable is not None, False),
         (NO_REGIONS, not node.regions, False),
-        (f'its conductor keeps it off the shelf: {node.kept}', node.kept is not None, False),
-        (f'held by conductor {one_line(holder or "", 64)} for a moment', holder is not None, True),
+        (f'withdrawn from placement by its conductor: {node.kept}', node.kept is not None, False),
+        (f'locked by conductor {one_line(holder or "", 64)}', holder is not None, True),
     )
     return next(((text, passing) for text, so, passing in reasons if so), (None, False))
 
@@ -162,7 +162,7 @@ def _machine(node: NodeRead, held: str | None, move: RegionMove | None) -> PoolM
         regions=tuple(replace(r, coming=coming.get(r.provider)) for r in node.regions),
         resource_class=node.resource_class,
         owner=node.owner,
-        busy='it is being programmed' if move is not None else held or node.busy,
+        busy='being programmed' if move is not None else held or node.busy,
         passing=node.passing and held is None,
     )
 

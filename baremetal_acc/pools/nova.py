@@ -117,7 +117,7 @@ class NovaNotificationEndpoint:
         try:
             self._tell(boot, at, late=now - at >= self.desk.lasts)
         except AccError as exc:
-            LOG.warning('boot of instance %s: not taken as a demand: %s', ascii(boot.instance), exc)
+            LOG.warning('boot of instance %s: not stored as a demand: %s', ascii(boot.instance), exc)
 
     def _tell(self, boot: Boot, at: datetime, *, late: bool) -> None:
         asked = demand.of_flavor(boot.extra_specs, self.desk.functions, boot.image_traits)
@@ -126,7 +126,7 @@ class NovaNotificationEndpoint:
         if not asked.functions:
             return
         if late or boot.bound is not None:
-            why = 'it failed too long ago' if late else f'it had to be on {boot.bound!a}'
+            why = 'the boot failed too long ago' if late else f'the boot was bound to {boot.bound!a}'
             LOG.info('boot of instance %s: no demand for %s: %s', ascii(boot.instance), ', '.join(asked.functions), why)
             return
         self.desk.tell(asked, boot.instance, at, source='nova', asker=boot.project)
@@ -181,7 +181,7 @@ class Listener:
             self._server.start()
         except Exception as exc:  # noqa: BLE001 - a driver raises what it likes; its text may hold the URL with the password
             LOG.error(
-                'the message bus of [baremetal_acc_demand] nova_transport_url: %s; Nova is not heard until the next start',
+                'message bus of [baremetal_acc_demand] nova_transport_url: %s; no notifications are received until a restart',
                 type(exc).__name__,
             )
             self._gone = True
@@ -191,7 +191,9 @@ class Listener:
 
     def _say_if_not_connected(self) -> None:
         if not self._ready.is_set() and not self._gone:
-            LOG.warning('the message bus of [baremetal_acc_demand] nova_transport_url has not answered yet; it is tried on')
+            LOG.warning(
+                'message bus of [baremetal_acc_demand] nova_transport_url has not answered yet; still trying to connect'
+            )
 
 
 def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: NovaNotificationEndpoint) -> tuple[Any, Any]:
@@ -213,8 +215,8 @@ def _listener(conf: cfg.ConfigOpts, bus: Bus, ear: NovaNotificationEndpoint) -> 
         # The text may contain the URL, which contains the password.
         raise UsageError(
             argument='[baremetal_acc_demand] nova_transport_url',
-            what=f'is refused by oslo.messaging: {type(exc).__name__}',
-            hint='such as rabbit://USER:PASSWORD@HOST:5672/VHOST, as in nova.conf',
+            what=f'oslo.messaging cannot use it: {type(exc).__name__}',
+            hint='set a URL such as rabbit://USER:PASSWORD@HOST:5672/VHOST, as in nova.conf',
         ) from None
     return server, transport
 

@@ -100,8 +100,8 @@ class Spool:
         if self._too_many(new, ()) is not None:
             raise UsageError(
                 argument='id',
-                what=f'{demands[0].request[0]}: asks for more at once than are ever taken',
-                hint=f'{self.most} in all, {self.most_of_one} for one function, {self.most_of_an_asker} of one project for one',
+                what=f'{demands[0].request[0]}: the request has more demands than can be stored at all',
+                hint=f'limits: {self.most} in all, {self.most_of_one} for a function, {self.most_of_an_asker} of one project',
             )
         request = demands[0].request[0]
         with self._file().writing() as db:
@@ -121,9 +121,9 @@ class Spool:
             db.execute('ROLLBACK TO before')
             db.execute('UPDATE refused SET number = number + ?', (len(new),))
         raise DemandRefused(
-            f'{self.root}: there are {what} already, and '
-            + ('no more are taken' if len(new) == 1 else f'{len(new)} more, all or none, find no room'),
-            hint='tell it again later; those that are not served are forgotten after demand_seconds of the pool file',
+            f'{self.root}: too many demands: {what} stored already'
+            + ('' if len(new) == 1 else f', no room for all {len(new)} of the request'),
+            hint='submit the request again later; demands expire after demand_seconds of the pool file',
         )
 
     def _too_many(self, new: Sequence[StoredDemand], there: Iterable[tuple[str, str | None, int]]) -> str | None:
@@ -155,8 +155,8 @@ class Spool:
         for name in own:
             if name in known and known[name] is None:
                 raise StateError(
-                    f'{self._path}: a demand of the id {name} is there, and cannot be read',
-                    hint='the log says why; pool demand drop, with the id, deletes it',
+                    f'{self._path}: stored demand {name} cannot be read',
+                    hint='the log says why; baremetal-acc pool demand drop ID deletes it',
                 )
         return [told for told in known.values() if told is not None]
 
@@ -188,7 +188,7 @@ class Spool:
                 db.executemany('DELETE FROM demand WHERE id = ? AND told = ?', gone)
                 db.executemany('UPDATE demand SET told = ? WHERE id = ? AND told = ?', stamped)
         for one in gone.values():
-            LOG.info('demand %s for %s: forgotten, %s', one.demand.id, one.demand.function, one.progress)
+            LOG.info('demand %s for %s: expired in state %s', one.demand.id, one.demand.function, one.progress)
         return tuple(sorted(whole(found), key=lambda t: (t.demand.at, t.demand.id)))
 
     def read(self, now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
@@ -231,11 +231,11 @@ class Spool:
         try:
             told = _decoded(data)
             if told.demand.id != name:
-                raise StaleJob('it is under the id of another demand')
+                raise StaleJob('it is stored under the id of another demand')
         except (ValueError, RecursionError, StaleJob, UsageError) as exc:
             if name not in self._reported and len(self._reported) < self.most:
                 self._reported.add(name)
-                LOG.warning('%s: the demand %s cannot be used: %s; it is left as it is', self._path, ascii(name), exc)
+                LOG.warning('%s: stored demand %s cannot be read: %s; it is kept unchanged', self._path, ascii(name), exc)
             return None
         return told
 
@@ -247,9 +247,9 @@ class Spool:
         return StateFile(
             path=self._path,
             tables=_TABLES,
-            risk='have the fleet programmed',
-            lost=f'move {self._path} away, and tell the demands again',
-            elsewhere='option [baremetal_acc_demand] folder names it; see that this user may write there',
+            risk='have nodes reprogrammed',
+            lost=f'move {self._path} away, and submit the demands again',
+            elsewhere='set [baremetal_acc_demand] folder to a folder that this user may write',
             earlier=Earlier(at=self.root / '.lock', documents=('*.json', '.lock'), locks='.lock', take=_take),
         )
 
@@ -263,10 +263,10 @@ def _take(db: sqlite3.Connection, path: Path, data: bytes) -> None:
     try:
         raw = json.loads(data)
         if not isinstance(raw, dict) or raw.get('format') != 1:
-            raise StaleJob('of another version')
+            raise StaleJob('unknown format')
         told = _decoded(json.dumps(raw.get('told')).encode())
     except (ValueError, RecursionError, StaleJob, UsageError) as exc:
-        LOG.warning('%s: cannot be used: %s; it is not taken over', ascii(str(path)), exc)
+        LOG.warning('%s: demand of an earlier release cannot be read: %s; it is not imported', ascii(str(path)), exc)
     else:
         db.execute(_REMEMBER, _row(told))
 
@@ -327,10 +327,10 @@ def _alike(known: Iterable[Demand], told: Iterable[Demand]) -> bool:
 
 def _differs(told: Demand, known: Sequence[Demand]) -> DemandDiffers:
     functions = ', '.join(sorted(d.function for d in known))
-    of_class = '' if known[0].resource_class is None else f' on machines of class {known[0].resource_class}'
+    of_class = '' if known[0].resource_class is None else f' on nodes of class {known[0].resource_class}'
     return DemandDiffers(
-        f'{told.request[0]}: is known already as the id of a demand for {functions}{of_class}, which stays',
-        hint='tell another demand under an id of its own, or drop that one before',
+        f'{told.request[0]}: this id belongs to a stored demand for {functions}{of_class}',
+        hint='use another id, or drop the stored demand first',
     )
 
 
@@ -343,7 +343,7 @@ def _check_texts(demand: Demand, asker: str | None) -> None:
 def _check(key: str, text: str | None) -> None:
     if text is not None and not _is_name(text):
         raise UsageError(
-            argument=key, what=f'{text[:40]!a}: is no name', hint=f'1 to {LONGEST} characters, all of them printable'
+            argument=key, what=f'{text[:40]!a} is not a valid name', hint=f'use 1 to {LONGEST} printable characters'
         )
 
 

@@ -131,7 +131,7 @@ class Steering:
                         self.warn(f'this round failed: {exc}')
                     self._rest(interval * max(1, failed), running)
             for name in sorted(m.name for m in moves.values()):
-                self.say(f'{name}: under way still; the next pool apply or pool watch goes on with it')
+                self.say(f'{name}: still under way, the next pool apply or pool watch resumes it')
 
     def _round(
         self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, RegionMove], told: frozenset[str]
@@ -166,7 +166,7 @@ class Steering:
         """Mark a machine as busy whose last move was not done, so that it is not retried at once; its functions still count."""
         if machine.busy is not None or machine.uuid not in self._tried:
             return machine
-        return replace(machine, busy=f'tried a short while ago: {self._tried[machine.uuid][1]}', passing=True)
+        return replace(machine, busy=f'last move of it did not succeed: {self._tried[machine.uuid][1]}', passing=True)
 
     def _begin(
         self,
@@ -178,7 +178,8 @@ class Steering:
     ) -> None:
         move = what.move if isinstance(what, Entry) else what
         for change in move.changes:
-            self.say(f'{move.name}: {change.slot_id} is to hold {change.function} in place of {change.was}, for {change.why}')
+            was = change.was or 'no known function'
+            self.say(f'{move.name}: {change.slot_id} gets {change.function} instead of {was}, for {change.why}')
         moves[move.machine] = move
         running[move.machine] = (
             workers.submit(mover.resume, what) if isinstance(what, Entry) else workers.submit(mover.begin, what)

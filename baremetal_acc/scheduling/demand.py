@@ -107,7 +107,7 @@ def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_tr
         elif _AMOUNT.fullmatch(value):
             group.resources[name] = int(value)
         else:
-            notes.append(f'{_shown(key)}: {_shown(value)} is no number')
+            notes.append(f'{_shown(key)}: {_shown(value)} is not a number')
     for name in image_traits:
         _group(groups, '').traits.append(name)
     return _asked(groups.values(), functions, notes)
@@ -123,8 +123,8 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
         for name in classes:
             if group.resources[name] > 1:
                 notes.append(
-                    f'{group.resources[name]} {_shown(name)} in one group: no region has more than one, so that none can ever '
-                    f'answer it; use one group for each'
+                    f'{group.resources[name]} {_shown(name)} in one group can never be met, since a region has at most one; '
+                    f'use one group for each'
                 )
             else:
                 found.extend(_known(name, known, notes))
@@ -132,7 +132,7 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
             (found if _of_region(group) else loose).extend(_of_trait(trait, classes, known, notes))
     found.extend(f for f in dict.fromkeys(loose) if f not in found)
     if len(found) > MOST_OF_A_REQUEST:
-        notes.append(f'it asks for {len(found)} functions, of which {MOST_OF_A_REQUEST} count')
+        notes.append(f'the flavor requests {len(found)} functions, of which {MOST_OF_A_REQUEST} count')
     resource_class = _machine_class(groups, notes) if found else None
     return AskedFunctions(functions=tuple(found[:MOST_OF_A_REQUEST]), resource_class=resource_class, notes=tuple(notes))
 
@@ -140,9 +140,7 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
 def _of_trait(trait: str, classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
     """Yield the function that a region has to hold because of a required trait."""
     if trait.startswith(CAN_PREFIX):
-        notes.append(
-            f'{_shown(trait)}: a region that can be given a function need not hold it, and is programmed for its tenant'
-        )
+        notes.append(f'{_shown(trait)}: no demand, since the region is programmed when the instance is deployed')
     elif trait.startswith(FUNCTION_PREFIX) and trait not in classes:
         yield from _known(trait, known, notes)
 
@@ -156,7 +154,7 @@ def _known(name: str, known: Mapping[str, str], notes: list[str]) -> Iterator[st
     if name in known:
         yield known[name]
     else:
-        notes.append(f'{_shown(name)}: the catalogue knows no such function')
+        notes.append(f'{_shown(name)}: no such function in the catalogue')
 
 
 def _machine_class(groups: Sequence[_Group], notes: list[str]) -> str | None:
@@ -176,13 +174,15 @@ def _machine_class(groups: Sequence[_Group], notes: list[str]) -> str | None:
         if len(names) == 1:
             return names.pop()
         if names:
-            notes.append(f'any of {", ".join(map(_shown, sorted(names)))} may be the class of the machine: all machines count')
+            notes.append(
+                f'unclear which of {", ".join(map(_shown, sorted(names)))} is the class of the node: nodes of all classes count'
+            )
             return None
     return None
 
 
 def _too_many(number: int) -> list[str]:
-    return [f'it has {number} extra specs, of which {MOST_FIELDS} are read'] if number > MOST_FIELDS else []
+    return [f'the flavor has {number} extra specs, of which {MOST_FIELDS} are read'] if number > MOST_FIELDS else []
 
 
 def _shown(text: str) -> str:

@@ -48,12 +48,12 @@ def unfit(standing: NodeAvailability) -> str | None:
     if standing.retired:
         return 'it is retired'
     if standing.state in FLOWS:
-        return None if standing.said else 'it is being cleaned, and was not verified yet'
+        return None if standing.said else 'it is being cleaned and is not verified yet'
     if standing.state != AVAILABLE:
         return f'it is in state {standing.state}'
     if standing.exposed:
-        return 'somebody may have written its cards, and it was not cleaned since'
-    return 'an instance is put down for it' if standing.claimed else None
+        return 'its cards may have been written since its last cleaning'
+    return 'an instance is assigned to it' if standing.claimed else None
 
 
 def due(standing: NodeAvailability, *, withdrawn: bool, doubtful: bool = False) -> Due:

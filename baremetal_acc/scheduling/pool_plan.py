@@ -272,10 +272,11 @@ def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterato
     for kind in sorted(kinds, key=lambda k: (k[0], len(meant[k[1]]), str(k))):
         functions, classes, _ = kind
         asked = kinds[kind][0][0].resource_class
-        together = ' on one machine' if len(functions) > 1 else ''
+        together = ' on one node' if len(functions) > 1 else ''
         of_class = f' of class {asked.casefold()}' if asked else ''
+        requesting = '1 request' if len(kinds[kind]) == 1 else f'{len(kinds[kind])} requests'
         yield _Want(
-            who=f'{len(kinds[kind])} waiting for {", ".join(functions)}{together}{of_class}',
+            who=f'{requesting} waiting for {", ".join(functions)}{together}{of_class}',
             functions=functions,
             waits=True,
             goal=len(kinds[kind]),
@@ -333,12 +334,12 @@ def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
     within = [(m, r) for m, r in spared if shelf.has_place(want, m)]
     stages = (
         (able, f'no other region can be given {function}'),
-        (free, 'every machine that could is claimed or busy'),
-        (rested, 'every region that could was changed a short while ago'),
-        (left, 'every region that could is given to others'),
-        (needless, 'every region that could serves others who wait'),
-        (spared, 'every region that could holds what a pool needs'),
-        (within, f'{want.limit} machines at a time are enough'),
+        (free, 'every suitable node is claimed or busy'),
+        (rested, 'every suitable region was changed within rest_seconds'),
+        (left, 'every suitable region is already planned for others'),
+        (needless, 'every suitable region serves another demand'),
+        (spared, 'every suitable region holds a function that a pool needs'),
+        (within, f'machines_at_a_time = {want.limit} is reached'),
     )
     why = next((text for found, text in stages if not found), None)
     if why is not None:
@@ -372,13 +373,13 @@ def _serve_together(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> 
     found = [(m, f) for m in within if (f := _as_it_may(want, shelf, m, pools, now)) is not None]
     if not found:
         if len(within) < len(free) and any(_as_it_may(want, shelf, m, pools, now) is not None for m in free):
-            want.why = f'{want.limit} machines at a time are enough'
+            want.why = f'machines_at_a_time = {want.limit} is reached'
         elif any(_as_it_could(want, m) for m in free):
-            want.why = 'every machine that could has regions that rest, or that others need'
+            want.why = 'every suitable node has regions that were changed within rest_seconds, or that others need'
         elif any(_as_it_could(want, m) for m in want.machines):
-            want.why = 'every machine that could is claimed or busy'
+            want.why = 'every suitable node is claimed or busy'
         else:
-            want.why = 'no machine can be given all of them'
+            want.why = 'no node can be given all of the functions'
         return
 
     def cost(place: tuple[PoolMachine, Sequence[tuple[PoolRegion, str]]]) -> tuple[int, bool, int, int, str]:

@@ -195,7 +195,7 @@ class Short:
     why: str
 
     def __str__(self) -> str:
-        return f'{self.who}: {self.missing} {self.function} short: {self.why}'
+        return f'{self.who}: {self.missing} {self.function} missing: {self.why}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def parse(text: str, path: str) -> Pools:
     for number, table in enumerate(document.tables('pool')):
         pool = _pool(table, number)
         if pool.name in pools:
-            raise table.error('name', f'two pools are called {pool.name!r}')
+            raise table.error('name', f'two pools are named {pool.name!r}')
         pools[pool.name] = pool
     found = Pools(
         pools=tuple(pools.values()),

@@ -76,16 +76,16 @@ def describe(call: Call) -> str:
     """Describe a call in one line for people."""
     match call:
         case CreateProvider():
-            return f'create provider {call.name} below {call.parent_uuid}'
+            return f'create provider {call.name} with parent {call.parent_uuid}'
         case MoveProvider():
-            return f'move provider {call.name} below {call.parent_uuid}'
+            return f'move provider {call.name} to parent {call.parent_uuid}'
         case SetInventories(inventories=()):
-            return f'{call.name}: offer nothing'
+            return f'{call.name}: remove all inventory'
         case SetInventories():
             offers = (
                 f'{i.resource_class} {i.total}' + (f' ({i.reserved} reserved)' if i.reserved else '') for i in call.inventories
             )
-            return f'{call.name}: offer {", ".join(offers)}'
+            return f'{call.name}: set inventory {", ".join(offers)}'
         case SetTraits():
             return f'{call.name}: set traits {", ".join(sorted(call.traits))}'
         case DeleteProvider():

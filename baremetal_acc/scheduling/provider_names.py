@@ -90,7 +90,7 @@ def function_class(function: str) -> str:
     if not word:
         raise UsageError(
             argument=f'function {function!r}',
-            what='has no letter and no digit, so placement can have no name for it',
+            what='has no letter or digit, so it cannot be named in placement',
             hint='rename it in the catalogue',
         )
     return bounded_name(FUNCTION_PREFIX + word)
@@ -117,7 +117,7 @@ def function_classes(functions: Iterable[str]) -> dict[str, str]:
         if first.casefold() != function.casefold():
             raise UsageError(
                 argument=f'functions {first!r} and {function!r}',
-                what=f'are both {name} in placement',
+                what=f'both become {name} in placement',
                 hint='rename one of them in the catalogue',
             )
         found[function] = name
@@ -133,7 +133,7 @@ def canonical_uuid(node_uuid: str) -> str:
         return str(uuid.UUID(node_uuid))
     except ValueError:
         raise UsageError(
-            argument='node', what=f'{node_uuid!r} is no UUID', hint='placement knows a node by its UUID in Ironic'
+            argument='node', what=f'{node_uuid!r} is not a UUID', hint='give the UUID that the node has in Ironic'
         ) from None
 
 

@@ -98,7 +98,7 @@ def node_traits(
     if len(first | kept) > NODE_TRAITS:
         raise UsageError(
             argument='traits of the node',
-            what=f'its accelerators have {len(first)} and it has {len(kept)} others, but Ironic keeps {NODE_TRAITS}',
+            what=f'{len(first)} for its accelerators and {len(kept)} others are more than the {NODE_TRAITS} that Ironic stores',
             hint='remove traits of your own from the node (baremetal node remove trait)',
         )
     return frozenset(traits)
@@ -193,7 +193,7 @@ def operator_traits(accelerator: Accelerator) -> frozenset[str]:
         if not _TRAIT.fullmatch(trait) or trait.startswith((*_OTHERS, *_VERIFIED)):
             raise UsageError(
                 argument=f'trait {trait[:80]!r} of {accelerator.label}',
-                what='cannot be set on a device: no valid name, or a name that others give a meaning',
-                hint='the lists of known devices name it: use CUSTOM_ and capital letters, digits and underlines',
+                what='cannot be set on a device: the name is invalid or reserved',
+                hint='rename it in the list of known devices: CUSTOM_, then capital letters, digits and underscores',
             )
     return accelerator.traits

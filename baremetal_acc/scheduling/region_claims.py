@@ -85,7 +85,7 @@ def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterab
     for provider, classes in sorted(held.items()):
         ours = sorted(name for name in classes if name in classes_of_ours or name.startswith(PREFIX))
         if provider not in known and ours:
-            yield f'the instance has claimed {", ".join(ours)} of provider {provider}, and no device of the machine is that one'
+            yield f'the instance has claimed {", ".join(ours)} of provider {provider}, which is no device of the node'
 
 
 def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claimed, ...]:
@@ -125,8 +125,8 @@ def assign(claimed: Sequence[Claimed], functions: Sequence[str], supply: Supply)
     if functions and not free:
         raise UsageError(
             argument='the claims of the instance',
-            what=f'it asks for {", ".join(functions)}, and holds no region of this node that can be given a function',
-            hint='its flavor needs a resource class of regions in the same group as the trait',
+            what=f'its flavor requires {", ".join(functions)}, but it has claimed no programmable region of the node',
+            hint='request the resource class of the regions in the same group of the flavor as the trait',
         )
     chosen: dict[str, Claimed] = {}
     for function in functions:
@@ -134,10 +134,10 @@ def assign(claimed: Sequence[Claimed], functions: Sequence[str], supply: Supply)
             raise UsageError(
                 argument='the claims of the instance',
                 what=(
-                    f'the regions that it holds ({", ".join(map(str, free))}) cannot be given all of {", ".join(functions)}: '
-                    f'none is left for {function}'
+                    f'the claimed regions ({", ".join(map(str, free))}) cannot be given all of {", ".join(functions)}: '
+                    f'no region is left for {function}'
                 ),
-                hint='its flavor needs a group of its own for each function, with class and trait in the same group',
+                hint='give each function a group of its own in the flavor, with class and trait in the same group',
             )
     found = {c.place: function for function, c in chosen.items()}
     for c in free:
@@ -153,7 +153,7 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
         holds = supply.functions.get(c.place)
         for name in sorted(c.classes):
             if name.startswith(FUNCTION_PREFIX) and (holds is None or function_class(holds) != name):
-                yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
+                yield f'{c}: the instance has claimed {name}, but the region holds {holds or "no known function"}'
 
 
 def changed(actions: Iterable[Action], single: Mapping[Place, str]) -> dict[Place, tuple[str, str]]:
@@ -185,8 +185,8 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
         if c.place in gets and names and function_class(gets[c.place]) not in names:
             raise UsageError(
                 argument=str(c),
-                what=f'the instance of the node has claimed {", ".join(sorted(names))}, and it would get {gets[c.place]}',
-                hint='it can get another function when the instance is gone',
+                what=f'the instance has claimed {", ".join(sorted(names))}, and the plan would program {gets[c.place]}',
+                hint='it can be reprogrammed after the instance has been deleted',
             )
         if names:
             promised.add(c.place)
@@ -196,10 +196,10 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
             raise UsageError(
                 argument=f'{slot} of {device if accelerator is None else accelerator.label}',
                 what=(
-                    f'it is offered as the function that it holds, {holds}, and would get {function} '
-                    'while the instance of the node has claimed something of the node'
+                    f'it is published as its function {holds}, and the plan would program {function} '
+                    'while an instance has claimed anything of the node'
                 ),
-                hint='it can get another function when the instance is gone; a region (offer = "region") can at any time',
+                hint='it can be reprogrammed after the instance has been deleted; a region (offer = "region") can at any time',
             )
 
 
@@ -218,8 +218,8 @@ def unkept(traits: Iterable[str], places: Iterable[Place], supply: Supply) -> It
     if any(made is not None and made.how is Offering.REGION for made in offers):
         asked |= {t for t in traits if t.startswith(FUNCTION_PREFIX)} - {function_class(f) for f in holds}
     for trait in sorted(asked):
-        there = ', '.join(sorted(holds)) or 'no function that is known'
-        yield f'the flavor of the instance requires {trait}, and the regions that it has claimed hold {there}'
+        there = ', '.join(sorted(holds)) or 'no known function'
+        yield f'the flavor of the instance requires {trait}, but the claimed regions hold {there}'
 
 
 def _how(c: Claimed, supply: Supply) -> Offering | None:

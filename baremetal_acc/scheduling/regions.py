@@ -170,11 +170,11 @@ def read(found: object) -> Regions:
                 takes = tuple(frozenset(_name(name) for name in names) for names in sets)
                 slots = tuple(_slots(cards, takes))
                 if len({s.place for s in slots}) < len(slots) or len(slots) > _MOST_SLOTS:
-                    raise ValueError('a slot is there twice, or there are too many')
+                    raise ValueError('a slot is listed twice, or there are too many slots')
                 return Regions(at=_time(at), slots=slots)
-        raise ValueError('another form')
+        raise ValueError('unknown format')
     except (ValueError, TypeError, IndexError, RecursionError, zlib.error) as exc:
-        raise StaleJob(f'what is remembered of the regions cannot be read: {exc}') from exc
+        raise StaleJob(f'stored regions cannot be read: {exc}') from exc
 
 
 def _slots(cards: Iterable[object], takes: tuple[frozenset[str], ...]) -> Iterable[Slot]:
@@ -183,7 +183,7 @@ def _slots(cards: Iterable[object], takes: tuple[frozenset[str], ...]) -> Iterab
             case {'id': str(accelerator), 'slots': list(slots)}:
                 yield from (_slot(_name(accelerator), slot, takes) for slot in slots)
             case _:
-                raise ValueError('a card of another form')
+                raise ValueError('unknown format of a card')
 
 
 def _slot(accelerator: str, found: object, takes: tuple[frozenset[str], ...]) -> Slot:
@@ -199,21 +199,21 @@ def _slot(accelerator: str, found: object, takes: tuple[frozenset[str], ...]) ->
                 takes=takes[number],
                 changed=None if when is None else _time(when),
             )
-    raise ValueError('a slot of another form')
+    raise ValueError('unknown format of a slot')
 
 
 def _name(text: object) -> str:
     if not isinstance(text, str) or not 0 < len(text) <= _LONGEST:
-        raise ValueError('no name')
+        raise ValueError('not a valid name')
     return text
 
 
 def _time(text: object) -> datetime:
     if not isinstance(text, str):
-        raise TypeError('no time')
+        raise TypeError('not a time')
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
-        raise ValueError(f'{text} names no time zone')
+        raise ValueError(f'{text} has no time zone')
     return when
 
 
@@ -221,5 +221,5 @@ def _unpack(packed: str) -> object:
     unpacker = zlib.decompressobj()
     data = unpacker.decompress(base64.b64decode(packed, validate=True), _UNPACKED_BYTES)
     if not unpacker.eof:
-        raise ValueError('too long, or cut')
+        raise ValueError('compressed data too long or truncated')
     return json.loads(data)

@@ -181,15 +181,15 @@ def offer(
     if how is Offering.TOGETHER and accelerator.slots:
         raise UsageError(
             argument=f'offer = "{how}" of rule {wanted.offer_rule} for {accelerator.label}',
-            what='it has slots for functions, so it is not like any other one',
+            what='a device with slots cannot be offered together with others',
             hint='offer it as "function", "region" or "device"',
         )
     own = None if node.resource_class is None else 'CUSTOM_' + re.sub('[^0-9A-Z]+', '_', node.resource_class.upper())
     if wanted.offer_class is not None and wanted.offer_class == own:
         raise UsageError(
             argument=f'offer_class of rule {wanted.offer_class_rule} for {accelerator.label}',
-            what=f'{own} is what the machine itself is claimed as: a flavor for machines would get the card',
-            hint='choose another class',
+            what=f'{own} is the resource class of the node itself: a flavor for nodes would claim the card',
+            hint='choose another resource class',
         )
     catalogue = tuple(catalogue)
     takes = {s.slot_id: _takes(accelerator, s, wanted, catalogue) for s in accelerator.slots}

@@ -335,13 +335,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=1)
     parser.add_argument('--nodes', type=int, default=100, help='nodes of the fleet')
-    parser.add_argument('--flash-seconds', type=float, default=300.0, metavar='T', help='how long one device takes')
+    parser.add_argument(
+        '--flash-seconds', type=float, default=300.0, metavar='T', help='seconds that the update of one device takes'
+    )
     parser.add_argument('--reset-seconds', type=float, default=15.0, help='to power off, and again to power on')
     parser.add_argument('--poll', type=float, default=5.0, help='our poll_interval')
     parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer of a BMC takes')
     parser.add_argument('--slots', type=int, default=4, help='answers of a BMC in progress at a time')
-    parser.add_argument('--limit', type=float, default=1800.0, help='real seconds after which a client is ended')
-    parser.add_argument('--only', choices=tuple(CASES), help='one case instead of all')
+    parser.add_argument('--limit', type=float, default=1800.0, help='real seconds after which a client is stopped')
+    parser.add_argument('--only', choices=tuple(CASES), help='run this case only')
     parser.add_argument('--without-peers', action='store_true', help='ours alone')
     arguments = parser.parse_args()
     cases = [
@@ -356,7 +358,7 @@ def main() -> None:
     place = harness.where()
     reboot = 2 * arguments.reset_seconds
     print(harness.header(place))
-    print(f'T = {arguments.flash_seconds:g} s a device, {reboot:g} s a restart of the host; pauses are jumped over\n')
+    print(f'T = {arguments.flash_seconds:g} s a device, {reboot:g} s a restart of the host; pauses are skipped\n')
     found: list[Found] = []
     for _ in range(arguments.rounds):
         for case in cases:
@@ -371,15 +373,13 @@ def main() -> None:
     print(
         '\nuploads, starts, written, req, conn, CPU s and PBKDF2 are for one node. flashed, locked, uploads, starts and written'
     )
-    print(
-        'are what the machines say themselves; slowest s is the longest from an upload to the end of the write of a component.'
-    )
+    print('are counted by the emulated machines; slowest s is the longest time from an upload to the end of its write.')
     for one in found:
         if one.client == BUNDLE and not one.is_one_upload:
-            print(f'{one.case.name}, {one.client}: does not count: not 1 upload, 1 start and {one.case.cards} written')
+            print(f'{one.case.name}, {one.client}: not counted: expected 1 upload, 1 start and {one.case.cards} written')
     for one in found:
         for reason in one.told['failed'][:3]:
-            print(f'{one.case.name}, {one.client}: {one.told["failures"]} failed, such as: {reason[:200]}')
+            print(f'{one.case.name}, {one.client}: {one.told["failures"]} failed, for example: {reason[:200]}')
         if one.told.get('quiet'):
             print(f'{one.case.name}, {one.client}: {one.told["quiet"]} nodes were left alone for longer than Ironic allows')
     bars = judge(cases, found, arguments.flash_seconds, reboot)

@@ -176,15 +176,15 @@ async def serve(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Serve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('images', type=Path, help='folder of images; one is called as the item that it is for')
+    parser.add_argument('images', type=Path, help='folder of images, each named like its firmware item')
     parser.add_argument('--count', type=int, default=1, help='machines')
     parser.add_argument('--cards', type=int, default=1, help='in each; so many updates a server takes at once')
     parser.add_argument('--tray', action='store_true', help='trays that take packages, one update at a time')
     parser.add_argument('--flash-seconds', type=float, default=300.0)
     parser.add_argument('--reset-seconds', type=float, default=15.0, help='to power off, and again to power on')
-    parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer takes')
+    parser.add_argument('--delay', type=float, default=0.0, help='delay of each answer in seconds')
     parser.add_argument('--slots', type=int, default=4, help='answers in progress at a time')
-    parser.add_argument('--locked', action='store_true', help='the cards begin with their locks closed')
+    parser.add_argument('--locked', action='store_true', help='start with the locks of the cards closed')
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     asyncio.run(serve(parser.parse_args()))

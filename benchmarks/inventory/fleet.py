@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument('--count', type=int, default=1000, help='BMCs')
     parser.add_argument('--delay', type=float, default=0.05, help='seconds for a request')
     parser.add_argument('--slots', type=int, default=4, help='requests at a time, for each BMC')
-    parser.add_argument('--rounds', type=int, default=1, help='runs of each kind; medians are printed')
+    parser.add_argument('--rounds', type=int, default=1, help='number of runs of each kind; medians are printed')
     parser.add_argument('--only', action='append', default=[], metavar='NAME', help='expand, plain, broken or gh200')
     arguments = parser.parse_args()
     place = harness.where()
@@ -272,11 +272,13 @@ def main() -> None:
     )
     print(harness.table(titles, [_row(one, alone) for one in (alone, *middle.values())]))
     print('\nbroken: one in 20 takes connections and never answers, refuses them, or answers a byte a second; BMC/s counts')
-    print('the healthy, until the last of them was told. server CPU: cores that the server took; near 1 it is the limit.')
+    print(
+        'the healthy ones, until the last of them was reported. server CPU: cores used by the server; near 1, it is the limit.'
+    )
     for one in middle.values():
         if one.right < one.healthy:
             print(
-                f'{one.name}: {one.healthy - one.right} of {one.healthy} healthy BMCs were not read right: {one.errors[-1000:]}'
+                f'{one.name}: {one.healthy - one.right} of {one.healthy} healthy BMCs were read wrongly: {one.errors[-1000:]}'
             )
     bars = Bars()
     rates = {name: statistics.median(one.rate for one in found) for name, found in runs.items()}

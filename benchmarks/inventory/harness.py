@@ -35,7 +35,7 @@ def recording(name: str) -> Path:
     shared = Path(os.environ.get('BAREMETAL_ACC_SHARED') or TOP.parent / 'shared')
     folder = shared / 'recordings' / name
     if not folder.is_dir():
-        raise SystemExit(f'{folder} is not there: the recordings come with the shared folder (BAREMETAL_ACC_SHARED)')
+        raise SystemExit(f'{folder} does not exist; set BAREMETAL_ACC_SHARED to the folder with the recordings')
     return folder
 
 
@@ -203,7 +203,7 @@ class Bars:
         """One line for each."""
         return [
             f'bar {name}: {"not run" if figure is None else f"{figure:.2f}"}, wanted {sign} {limit:g}: '
-            f'{"met" if met(figure, sign, limit) else "short"}'
+            f'{"met" if met(figure, sign, limit) else "missed"}'
             for name, figure, sign, limit in self.found
         ]
 

@@ -288,7 +288,7 @@ def text(name: str, made: list[Request], beyond: Iterable[str], *, expand: bool)
         f'# Needed for an inventory of {name}, {"with" if expand else "without"} $expand. Made by needed.py, checked by hand.',
         '# NUMBER AFTER GROUP MEMBERS METHOD TARGET  # WHY; lines of group lock count when the client reads such places.',
         *(request.line() for request in made),
-        *(f'# asked by the client, not needed: {uri}' for uri in sorted(beyond)),
+        *(f'# sent by the client, not needed: {uri}' for uri in sorted(beyond)),
     ]
     return '\n'.join(lines) + '\n'
 

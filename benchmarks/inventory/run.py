@@ -305,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--full', action='store_true', help='all peers on the whole grid; takes hours')
-    parser.add_argument('--only', action='append', default=[], choices=SECTIONS, help='a part; can be repeated')
+    parser.add_argument('--only', action='append', default=[], choices=SECTIONS, help='run this part only; can be repeated')
     parser.add_argument('--ours', action='store_true', help='no peers')
     arguments = parser.parse_args()
     place = harness.where()
@@ -327,7 +327,7 @@ def main() -> None:
                     print(f'  round {number + 1}: {cell.label}', file=sys.stderr)
                     one_round(cell, found, absent, agreed, temporary)
         except KeyboardInterrupt:
-            print('interrupted: what follows is what there was until then', file=sys.stderr)
+            print('interrupted: the results until then follow', file=sys.stderr)
     report(found, agreed)
     figures = bars_of(found, 'peers', HGX)
     if not any(cell.section == 'peers' for cell, _ in found):
@@ -408,13 +408,13 @@ def report(found: dict[tuple[Cell, str], Results], agreed: dict[str, str]) -> No
         print(f'our record of {name}: {told}')
     left = sum(run['left'] for (_, client), results in found.items() for run in results.runs if client in (OURS, AGAIN))
     if left:
-        print(f'our client has left {left} sessions on BMCs')
+        print(f'our client has left {left} sessions open on BMCs')
     for (cell, client), results in found.items():
         if client == OURS and cell.section in ('peers', 'larger', 'recordings') and results.runs:
             for way in lists(cell, results)[:1]:
                 beyond, left_out = results.asked - way.paths, way.paths - results.asked
                 cost = f'best schedule {way.schedule(cell.cost):.3f} s, depth {way.depth}'
-                print(f'{cell.label}: {len(beyond)} beyond the list, {len(left_out)} of the list not asked; {cost}')
+                print(f'{cell.label}: {len(beyond)} requests not in the list, {len(left_out)} of the list not sent; {cost}')
 
 
 def _record(found: dict[tuple[Cell, str], Results]) -> list[dict[str, Any]]:

@@ -271,11 +271,11 @@ def main() -> int:
     parser.add_argument('--rounds', type=int, default=ROUNDS)
     arguments = parser.parse_args()
     if shutil.which('ipmitool') is None:
-        raise SystemExit('ipmitool is not on this machine: run tests/tools/programs.sh ipmitool')
+        raise SystemExit('ipmitool is not installed: run tests/tools/programs.sh ipmitool')
     peers.install()
     missing = peers.missing([PEER])
     for name, why in missing.items():
-        print(f'{name} is not run: {why}')
+        print(f'{name}: not run: {why}')
     clients = tuple(c for c in (OURS, IPMITOOL, PYTHON_IPMI) if c not in missing)
     where = harness.where()
     print(harness.header(where))

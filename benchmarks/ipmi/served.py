@@ -118,7 +118,7 @@ def write_image(path: Path, version: str, size_bytes: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--delay', type=float, default=0.0, help='seconds after which each answer comes')
+    parser.add_argument('--delay', type=float, default=0.0, help='delay of each answer in seconds')
     arguments = parser.parse_args()
     with LanThread() as lan:
         ports, controllers = {}, {}

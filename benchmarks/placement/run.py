@@ -395,7 +395,7 @@ def run(names: Sequence[str], rounds: int, *, database: str | None, threads: int
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--rounds', type=int, default=15, help='medians of so many are printed')
+    parser.add_argument('--rounds', type=int, default=15, help='number of rounds; medians are printed')
     parser.add_argument('--database', metavar='FILE', type=Path, help='holds the URL of an empty database; without it SQLite')
     parser.add_argument('--threads', type=int, default=None, help='of placement; 1 with SQLite, else 8')
     parser.add_argument('--without-peers', action='store_true', help='ours alone')

@@ -55,7 +55,7 @@ def test_it_is_told_once_listed_and_dropped(demanding: Desk) -> None:
     assert (0, [one]) == (again.code, again.document['demands'])
     other = demand(demanding, 'add', 'gzip', '--id', 'req-1')
     assert 4 == other.code
-    assert 'req-1: is known already as the id of a demand for aes on machines of class gold, which stays' in other.err
+    assert 'req-1: this id belongs to a stored demand for aes on nodes of class gold' in other.err
     done = demand(demanding, 'add', 'gzip', '-f', 'value', '-c', 'Id')
     assert re.fullmatch(r'[0-9a-f-]{36}\n', done.out)
     assert ['req-1', done.out.strip()] == ids(demanding)
@@ -81,9 +81,9 @@ def test_how_long_it_took_is_listed(demanding: Desk) -> None:
 @pytest.mark.parametrize(
     ('arguments', 'code', 'said'),
     [
-        (('add', 'brotli'), 2, "function: 'brotli': the catalogue knows no such function (it knows aes, gzip)"),
-        (('add', 'aes', '--id', ''), 2, "id: '': is no name"),
-        (('add', 'aes', '--id', 'x' * 256), 2, 'is no name'),
+        (('add', 'brotli'), 2, "function: 'brotli': no such function in the catalogue (functions: aes, gzip)"),
+        (('add', 'aes', '--id', ''), 2, "id: '' is not a valid name"),
+        (('add', 'aes', '--id', 'x' * 256), 2, 'is not a valid name'),
         (('add', 'aes', '--resource-class', 'a\x1b[31m'), 2, 'resource_class'),
         (('add', 'aes', '--catalogue', 'nowhere.toml'), 2, 'nowhere.toml'),
         (('add',), 2, 'FUNCTION'),
@@ -108,7 +108,7 @@ def test_a_full_folder_ends_with_its_own_code(demanding: Desk) -> None:
         db.commit()
     done = demand(demanding, 'add', 'aes')
     assert 4 == done.code
-    assert 'for aes already, and no more are taken' in done.err
+    assert 'for aes stored already' in done.err
     done = demand(demanding, 'list')
     assert 'baremetal-acc: 1 demand was refused so far, because there were too many' in done.err
 
@@ -121,7 +121,7 @@ def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
     (demanding.folder / 'elsewhere').chmod(0o777)
     done = demand(demanding, 'list')
     assert 2 == done.code
-    assert 'other users may write there, and could have the fleet programmed (chmod 700' in done.err
+    assert 'other users may write there, and could have nodes reprogrammed (chmod 700' in done.err
 
 
 def test_a_misspelt_option_is_told(demanding: Desk) -> None:

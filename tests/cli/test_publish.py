@@ -138,8 +138,8 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     dry = desk.run('publish', '-f', 'json', *desk.options)
     texts = [c['text'] for c in dry.document['targets'][0]['calls']]
     assert (3, 2) == (dry.code, len(texts))
-    assert any(t.endswith('offer nothing') for t in texts)
-    assert any(t.endswith('offer CUSTOM_ACC_FN_GZIP 1 (1 reserved)') for t in texts)
+    assert any(t.endswith('remove all inventory') for t in texts)
+    assert any(t.endswith('set inventory CUSTOM_ACC_FN_GZIP 1 (1 reserved)') for t in texts)
     done = desk.run('publish', '--execute', *desk.options)
     assert 0 == done.code, done.err
     assert f'node {node} is claimed by {INSTANCE}: its devices are withdrawn; what is allocated' in done.err

@@ -103,7 +103,7 @@ class TestRollBack(AttachCase):
             f'Slot1 of FPGA PAC D5005 FPGA1 ({self.card("FPGA1")}) was rolled back: it holds ipsec again'
             in self.node.last_error
         )
-        assert 'was left as it is: zstd cannot be had any more, which was in it before' in self.node.last_error
+        assert 'was left as it is: its previous function zstd is not available' in self.node.last_error
 
     def test_a_card_that_is_away_is_not_taken_for_brought_back(self) -> None:
         """It comes back with what it holds, and cleaning sees to that."""

@@ -239,7 +239,7 @@ class TestNotFit(FitnessCase):
             self.change(provision_state=states.CLEANWAIT, driver_internal_info=info | said)
             self.round()
             assert offered == self.offers(), (steps, index)
-        assert any('it is being cleaned, and was not verified yet' in e for e in self.history())
+        assert any('it is being cleaned and is not verified yet' in e for e in self.history())
         self.change(provision_state=states.AVAILABLE)
         self.round()
         assert [GPU, GPU] == self.offers()

@@ -97,7 +97,7 @@ class TestLateClaims(PlacementCase):
         assert states.CLEANFAIL == self.settle()
         assert time.monotonic() - began < 30
         assert f'by consumer {other}' in self.node.last_error
-        assert 'claimed without the machine, so nobody waits for it' in self.node.last_error
+        assert 'the consumer has not claimed the node, so its claim is not waited for' in self.node.last_error
         assert (0, [f'({GPU})']) == (self.flashed(), self.offers())
 
     def test_publishing_by_hand_waits_as_cleaning_does(self) -> None:

@@ -62,7 +62,7 @@ class TestSingleProgram(PlacementCase):
         self.to_active()
         self.serve(OTHER)
         assert states.SERVICEFAIL == self.settle()
-        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert 'it is published as its function aes, and the plan would program gzip while an instance' in self.node.last_error
         assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
 
     def test_neither_does_a_deployment(self) -> None:
@@ -71,14 +71,14 @@ class TestSingleProgram(PlacementCase):
         steps = [OTHER | {'interface': 'firmware', 'priority': 150}]
         self.service.do_node_deploy(self.context, self.node.uuid, False, None, steps)
         assert states.DEPLOYFAIL == self.settle()
-        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert 'it is published as its function aes, and the plan would program gzip while an instance' in self.node.last_error
         assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
 
     def test_neither_does_cleaning_while_an_instance_is_put_down_for_it(self) -> None:
         """Its deployment has failed, and it was left there: who cleans the machine by hand has not freed it."""
         self.clean(OTHER)
         assert states.CLEANFAIL == self.settle()
-        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert 'it is published as its function aes, and the plan would program gzip while an instance' in self.node.last_error
         assert ['gzip', 'aes'] == self.functions()
 
     def test_nothing_of_a_machine_is_offered_while_an_instance_is_put_down_for_it(self) -> None:
@@ -133,7 +133,7 @@ class TestSingleProgram(PlacementCase):
             self.node.last_error
         )
         assert f'is held: CUSTOM_ACC_FN_GZIP by consumer {stranger}' in self.node.last_error
-        assert 'claimed without the machine, so nobody waits for it' in self.node.last_error
+        assert 'the consumer has not claimed the node, so its claim is not waited for' in self.node.last_error
         assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
         assert ['(CUSTOM_ACC_FN_GZIP)'] == self.offers()
 

@@ -61,7 +61,7 @@ class TestRegions(TakenCase):
     def test_who_asked_for_a_function_is_not_handed_an_empty_region(self) -> None:
         """Ironic runs the template that the trait names, and none if nobody has made it."""
         assert states.DEPLOYFAIL == self.rent('FPGA', CAN_GZIP, PROGRAM)
-        expected = f'requires {CAN_GZIP}, and the regions that it has claimed hold no function that is known'
+        expected = f'requires {CAN_GZIP}, but the claimed regions hold no known function'
         assert expected in self.node.last_error
 
     def test_a_tenant_who_programs_regions_may_have_an_empty_one(self) -> None:

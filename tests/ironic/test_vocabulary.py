@@ -101,7 +101,7 @@ class TestAtTheStart(PlacementCase):
         [(level, text)] = self.start(times=3)
         assert 'ERROR' == level
         assert 'Accelerators cannot be published' in text
-        assert 'it speaks microversions up to 1.36, and 1.37 is needed (upgrade placement to Xena or later)' in text
+        assert 'highest microversion is 1.36, but 1.37 is needed (upgrade placement to Xena or later)' in text
         assert {'/'} == set(self._old.asked)  # type: ignore[attr-defined]
         assert 3 == len(self._old.asked)  # type: ignore[attr-defined]
 

@@ -201,7 +201,7 @@ def test_an_empty_region_is_a_candidate_once_it_was_programmed(enrol: Enrol, ser
     node.serve('program_accelerators', functions={'Slot1': 'gzip'})
     found = node.settle()
     assert 'service failed' == found['provision_state']
-    assert f'the instance of the node has claimed {AES}, and it would get gzip' in found['last_error']
+    assert f'the instance has claimed {AES}, and the plan would program gzip' in found['last_error']
     assert 'aes' == functions(node)[1]
     assert [] == node.uploads()
     assert {region: {AES: 1}} == {p: r for p, r in wanted.items() if p != node.uuid}

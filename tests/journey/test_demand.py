@@ -213,7 +213,7 @@ def test_a_query_that_found_nothing_finds_a_candidate_later(enrol: Enrol, servic
         until(lambda: ['taken'] == [d['state'] for d in watched.demands()], 30, 'that it is taken')
         time.sleep(6)
         assert 1 == len(node.uploads())
-    assert 'demand req-7 for aes on machines of class CUSTOM_DEMAND: schedulable after' in told.read_text()
+    assert 'demand req-7 for aes on nodes of class CUSTOM_DEMAND: schedulable after' in told.read_text()
 
 
 BOOTS = (Path(__file__).parents[1] / 'nova' / 'notifications.json').read_text()

@@ -196,7 +196,7 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
         process.terminate()
         said += process.communicate(timeout=60)[1]
     assert 0 == process.returncode, said
-    assert 'pool pool-1: 2 aes short: every machine that could is claimed or busy' in said
+    assert 'pool pool-1: 2 aes missing: every suitable node is claimed or busy' in said
     assert done_then in said
     assert ([], [None, None]) == (tenants.uploads(), held(tenants))
     assert [2, 2] == [len(n.uploads()) for n in others]
@@ -209,10 +209,10 @@ def test_a_claim_that_comes_in_between_cancels_the_move(stocked: Node, services:
     operator.pools('[[pool]]', 'function = "aes"', 'free = 2', 'resource_class = "functions"')
     region, machine = (offering(services, stocked, GZIP), GZIP), (stocked.uuid, 'CUSTOM_BAREMETAL')
     for moment, what, told in (
-        ('before:withdraw', region, 'claimed right now'),
-        ('before:withdraw', machine, 'it was claimed meanwhile'),
-        ('after:withdraw', machine, 'it was claimed meanwhile'),
-        ('after:manage', machine, 'back into use: it was claimed meanwhile'),
+        ('before:withdraw', region, 'was just claimed'),
+        ('before:withdraw', machine, 'the node was claimed during the move'),
+        ('after:withdraw', machine, 'the node was claimed during the move'),
+        ('after:manage', machine, 'requested provision state available: the node was claimed during the move'),
     ):
         consumer = f'/allocations/{uuid.uuid4()}'
         deed = json.dumps({f'{services.placement.base}{consumer}': claiming(what)})
@@ -255,7 +255,7 @@ def test_a_machine_whose_cleaning_fails_is_left_to_a_person(stocked: Node, servi
     assert (6, ['failed']) == (code, outcomes(document)), said
     [move] = document['moves']
     assert 'The device refused the image' in move['reason']
-    assert 'nobody touches it until a person has looked at it' in move['reason']
+    assert 'the pools leave the node alone until an operator has repaired it' in move['reason']
     assert [] == stocked.offers()
     sent = len(stocked.uploads())
     code, document, said = operator.pool('apply')

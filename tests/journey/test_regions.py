@@ -99,6 +99,6 @@ def test_what_was_claimed_and_cannot_be_had_fails_the_deployment(enrol: Enrol, s
     node.patch(instance_info__traits=[f'{CAN}GZIP', PROGRAM])
     found = node.deploy()
     assert 'deploy failed' == found['provision_state']
-    assert 'it asks for gzip, and holds no region of this node that can be given a function' in found['last_error']
+    assert 'its flavor requires gzip, but it has claimed no programmable region of the node' in found['last_error']
     assert [] == node.uploads()
     services.placement.take('DELETE', f'/allocations/{instance}')

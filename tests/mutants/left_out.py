@@ -23,4 +23,4 @@ def chosen() -> list[Guard]:
 def told() -> str | None:
     """What did not run, in a line; None where everything did."""
     missing = len(GUARDS) - len(chosen())
-    return f'tests/mutants: {missing} guards left out, make soak-guards takes them out, too' if missing else None
+    return f'tests/mutants: {missing} guards not tested; make soak-guards tests all' if missing else None

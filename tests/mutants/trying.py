@@ -393,7 +393,7 @@ class Trial:
             children.append(child)
         failed = [c for c in children if os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) != 0]
         if failed:
-            raise pytest.UsageError('the changes could not be tried: what stands above says why')
+            raise pytest.UsageError('the changes could not be tested: see the errors above')
         self.ended = True
         return True
 
@@ -426,7 +426,7 @@ class Trial:
 
         status, said = _forked(learn, limit=1800)
         if status != 0:
-            raise pytest.UsageError(f'a test fails on the code as it is: {said[-500:].decode()}')
+            raise pytest.UsageError(f'a test fails on the unchanged code: {said[-500:].decode()}')
         known = json.loads(said)
         return known['seconds'], {k: set(v) for k, v in known['calls'].items()}
 
@@ -461,7 +461,7 @@ class Trial:
             return said.decode()
         if status in _ENDED:
             return 'time'
-        raise RuntimeError(f'{mutant.name} could not be tried: {status}, {said[-500:]!r}')
+        raise RuntimeError(f'{mutant.name} could not be tested: {status}, {said[-500:]!r}')
 
 
 def _within(tests: Iterable[str], seconds: Mapping[str, float]) -> Iterator[str]:
@@ -535,7 +535,7 @@ def tried_afresh(mutant: Mutant, text: str, folder: Path) -> str | None:
     finally:
         changed.unlink()
     if said.returncode not in (0, 1, 2):
-        raise RuntimeError(f'{mutant.name} could not be tried: {said.stdout[-500:]}{said.stderr[-500:]}')
+        raise RuntimeError(f'{mutant.name} could not be tested: {said.stdout[-500:]}{said.stderr[-500:]}')
     # 2: it cannot even be imported.
     return None if said.returncode == 0 else own
 
@@ -565,7 +565,7 @@ def noticed_by_mypy(source: Source, mutants: Sequence[Mutant], folder: Path) -> 
     command += ['--cache-dir', str(folder / 'mypy'), '--no-pretty', place]
     said = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False)
     if said.returncode not in (0, 1):
-        raise RuntimeError(f'mypy could not be asked: {said.stdout[-500:]}{said.stderr[-500:]}')
+        raise RuntimeError(f'mypy could not be run: {said.stdout[-500:]}{said.stderr[-500:]}')
     lines = {n: name for name in names for n in _span(text, name)}
     found = set()
     for line in said.stdout.splitlines():
@@ -664,15 +664,17 @@ def outcomes(work: Mapping[str, Sequence[Mutant]], folder: Path, processes: int)
 def main(argv: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog='python -m tests.mutants.trying', description=__doc__.splitlines()[0])
-    parser.add_argument('--only', nargs='*', default=[], metavar='MODULE', help='planning/update_states.py and the like')
-    parser.add_argument('--seed', type=int, default=1, help='of the sample')
-    parser.add_argument('--sample', type=int, help='so many changes, chosen by the seed')
+    parser.add_argument(
+        '--only', nargs='*', default=[], metavar='MODULE', help='modules to change, such as planning/update_states.py'
+    )
+    parser.add_argument('--seed', type=int, default=1, help='seed of the sample (default: 1)')
+    parser.add_argument('--sample', type=int, help='number of changes to test, chosen by the seed (default: all)')
     parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--folder', type=Path, required=True, help='for what is written, which is kept')
+    parser.add_argument('--folder', type=Path, required=True, help='folder for the results, which are kept')
     given = parser.parse_args(argv)
     unknown = sorted(set(given.only).difference(modules()))
     if unknown:
-        parser.error(f'{", ".join(unknown)}: there is no such module')
+        parser.error(f'{", ".join(unknown)}: no such module')
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(TREE)
@@ -686,7 +688,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for module, mutants in work.items():
         by = Counter('mypy' if found[m.name] == 'mypy' else 'tests' if found[m.name] else 'nobody' for m in mutants)
         share = 100 * (len(mutants) - by['nobody']) / len(mutants)
-        print(f'{module}: {len(mutants)} changes, {by["tests"]} noticed by tests, {by["mypy"]} by mypy: {share:.1f} %')
+        print(f'{module}: {len(mutants)} changes, {by["tests"]} detected by tests, {by["mypy"]} by mypy: {share:.1f} %')
     every = [m for mutants in work.values() for m in mutants]
     left = [m for m in every if found[m.name] is None]
     (folder / 'survivors.json').write_text(json.dumps([asdict(m) for m in left], indent=1))
@@ -696,12 +698,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'{mutant.name}\n  - {mutant.was}\n  + {mutant.now}')
     gone = [] if given.sample else stale(listed, work)
     for one in gone:
-        print(f'{one.module}:{one.function} has no such change any more, take it out of {SURVIVORS.name}:')
+        print(f'{one.module}:{one.function} no longer has this change; remove it from {SURVIVORS.name}:')
         print(f'  - {one.was}\n  + {one.now}')
     share = 1 - len(left) / len(every) if every else 0.0
     print(
-        f'{len(every)} changes in {time.monotonic() - began:.0f} s: {100 * share:.1f} % noticed; '
-        f'{len(left)} by nobody, {len(new)} of them not in survivors.toml'
+        f'{len(every)} changes in {time.monotonic() - began:.0f} s: {100 * share:.1f} % detected; '
+        f'{len(left)} not detected, {len(new)} of these not in survivors.toml'
     )
     return 0 if share >= WANTED and not new and not gone else 1
 

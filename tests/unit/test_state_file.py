@@ -231,9 +231,9 @@ def test_demands_of_an_earlier_release_are_taken_over(store: TargetStore, caplog
     assert (DemandProgress.WAITING, DemandProgress.SCHEDULABLE) == (told[0].progress, told[1].progress)
     assert (('nova', 'project'), 'r', timedelta(minutes=1)) == ((told[1].source, told[1].asker), told[1].provider, told[1].took)
     assert 1 == spool.refused()
-    assert (1, True) == (len(caplog.records), 'of another version; it is not taken over' in caplog.text)
+    assert (1, True) == (len(caplog.records), 'unknown format; it is not imported' in caplog.text)
     assert ['.lock', 'demands.sqlite'] == sorted(p.name for p in root.iterdir() if p.suffix != '.migrated')
-    with pytest.raises(DemandRefused, match='there are 2 of project for aes already'):
+    with pytest.raises(DemandRefused, match='too many demands: 2 of project for aes stored already'):
         spool.put(demand('d'), 'nova', 'project')
     assert not spool.put(demand('b', resource_class='Gold'), 'nova', 'project')
     with pytest.raises(OSError, match='Too many levels of symbolic links'):

@@ -58,7 +58,7 @@ def orphan(cloud: Cloud, placement_folder: Path) -> Orphan:
 
 
 def told(provider: str, resource_class: str) -> str:
-    return f'placement counts 1 {resource_class} of provider {provider} as claimed, and knows nobody who claims it'
+    return f'placement counts 1 {resource_class} of provider {provider} as used, but has no consumer for it'
 
 
 def test_it_is_found(cloud: Cloud, orphan: Orphan, url: str, root: str) -> None:

@@ -1000,7 +1000,7 @@ def test_what_the_root_offers_itself_is_not_offered_a_second_time(
     assert frozenset({'PGPU'}) == publisher.flat(wanted(root))
     assert {} == cloud.offers(gpu_of(root))
     assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
-    assert f'node {root}: its root provider offers PGPU itself' in caplog.text
+    assert f'node {root}: root provider has inventory of PGPU itself' in caplog.text
     assert 'baremetal-acc reshape' in caplog.text
     assert all('PGPU' not in str(call) for call in publisher.plan(wanted(root)))
     own = cloud.ask('GET', f'/resource_providers/{root}/inventories')

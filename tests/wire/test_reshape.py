@@ -471,7 +471,7 @@ def test_a_placement_that_goes_away_is_told_with_what_to_do(sending: Adapter, cl
     """After a call whose answer was lost nobody can know; the same command finds out."""
     root = cloud.flat(PGPU=1)
     sending.after = lost_once(for_good=True)
-    with pytest.raises(PlacementUnreachable, match='the same command looks') as caught:
+    with pytest.raises(PlacementUnreachable, match='run the same command again') as caught:
         made(sending, attempts=4).apply(forth(root, 1))
     assert caught.value.waiting_helps
     assert {'PGPU': (1, 0)} == cloud.offers(card(root, 0))
@@ -497,7 +497,7 @@ def test_somebody_who_never_stops_is_given_up_on(sending: Adapter, cloud: FlatCl
     before = cloud.ask('GET', f'/resource_providers/{root}/inventories')['inventories']
     before_the_call(sending, lambda: cloud.free(cloud.tenant(**{root: {'VGPU': 1}})), times=100)
     pauses: list[float] = []
-    with pytest.raises(PlacementUnreachable, match='gave up after 5 attempts'):
+    with pytest.raises(PlacementUnreachable, match='stopped after 5 attempts'):
         made(sending, attempts=5, sleep=pauses.append, jitter=lambda: 1.0).apply(forth(root, 8))
     assert 5 == calls(sending)
     assert [0.02, 0.04, 0.08, 0.16, 0.25] == pauses

@@ -119,13 +119,13 @@ PROVOKED: dict[str, Callable[[Cloud, str], None]] = {
     'placement has no root provider': no_root,
     'placement: ...: status 403': no_role,
     'placement has provider ... below another root': another_root,
-    'placement has a provider ... that is not ours': name_taken,
+    'placement has another provider with the name': name_taken,
     'its providers kept changing': kept_changing,
-    'providers that are not ours lie below it': below_ours,
+    'it has child providers that are not ours': below_ours,
     'placement does not know': unknown_trait,
     'placement: ...: no answer': away,
-    'the instance of the node has claimed': another_function,
-    'it is offered as the function that it holds': another_function_beside,
+    'the instance has claimed': another_function,
+    'it is published as its function': another_function_beside,
     'traits of the node': too_many_traits,
 }
 """How a message begins on the page, and what brings it about."""

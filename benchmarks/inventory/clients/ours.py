@@ -37,9 +37,9 @@ def main() -> None:
     parser.add_argument('address')
     parser.add_argument('username')
     parser.add_argument('password')
-    parser.add_argument('--system', help='URI of the System that is handed out')
+    parser.add_argument('--system', help='URI of the System that is deployed')
     parser.add_argument('--slots', type=int, default=4, help='requests at a time')
-    parser.add_argument('--repeat', type=int, metavar='PORT', help='control port of the server: count a second look')
+    parser.add_argument('--repeat', type=int, metavar='PORT', help='control port of the server, to count a second inspection')
     parser.add_argument('--document', type=Path, help='file for the inventory, as the command line prints it')
     arguments = parser.parse_args()
 

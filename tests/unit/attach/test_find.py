@@ -77,6 +77,6 @@ def test_a_broken_driver_is_named_and_breaks_no_other(tmp_path: Path) -> None:
     assert ['acme', 'device', 'dpu', 'region'] == found['drivers']
     assert {'gone', 'half', 'misnamed', 'region'} == set(found['broken'])
     assert 'it cannot be loaded: ModuleNotFoundError' in found['broken']['gone']
-    assert 'it has no get_devices, prepare, post_plug, unprepare' == found['broken']['half']
-    assert "it calls itself 'acme'" == found['broken']['misnamed']
-    assert 'acme_attach:Region is called like another driver' == found['broken']['region']
+    assert 'methods are missing: get_devices, prepare, post_plug, unprepare' == found['broken']['half']
+    assert "its name is 'acme', which is not that of its entry point" == found['broken']['misnamed']
+    assert 'acme_attach:Region has the name of another driver' == found['broken']['region']

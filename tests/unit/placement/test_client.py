@@ -64,8 +64,8 @@ def test_a_placement_that_is_away_is_told_with_its_place_and_what_to_do() -> Non
     with pytest.raises(PlacementUnreachable) as caught:
         client(auth).get('/traits/A')
     assert str(caught.value) == (
-        'placement: GET /: no answer (ConnectFailure, http://127.0.0.1:9) (see that it runs and can be reached from here; '
-        'auth_url and endpoint_override in [placement] say where it is)'
+        'placement: GET /: no answer (ConnectFailure, http://127.0.0.1:9) (check that the service runs and can be '
+        'reached from this host; see auth_url and endpoint_override in [placement])'
     )
 
 
@@ -88,7 +88,9 @@ def test_the_version_is_asked_once(placement: Any) -> None:
 def test_a_placement_that_is_too_old_is_refused(placement: Any) -> None:
     """Before anything else is asked of it; 1.9 is older than 1.37."""
     placement.get(f'{URL}/', json={'versions': [{'min_version': '1.0', 'max_version': '1.9'}]})
-    with pytest.raises(PlacementRefused, match=r'up to 1\.9, and 1\.37 is needed \(upgrade placement to Xena'):
+    with pytest.raises(
+        PlacementRefused, match=r'highest microversion is 1\.9, but 1\.37 is needed \(upgrade placement to Xena'
+    ):
         client().get('/traits/A')
     assert 1 == len(placement.request_history)
 
@@ -102,7 +104,9 @@ def test_a_placement_that_is_too_old_is_refused_before_anything_is_published(pla
         lambda: publisher.withdraw(ROOT),
         lambda: publisher.declare(traits=('CUSTOM_A',)),
     ):
-        with pytest.raises(PlacementRefused, match=r'up to 1\.30, and 1\.37 is needed \(upgrade placement to Xena or later\)'):
+        with pytest.raises(
+            PlacementRefused, match=r'highest microversion is 1\.30, but 1\.37 is needed \(upgrade placement to Xena or later\)'
+        ):
             act()
     assert {'GET'} == {request.method for request in placement.request_history}
     assert {f'{URL}/'} == {request.url for request in placement.request_history}
@@ -139,7 +143,7 @@ def test_something_else_at_the_endpoint_is_refused(placement: Any, answer: dict[
 def test_an_answer_that_is_no_json_is_refused(placement: Any) -> None:
     """HTTP 200 with a page of a proxy is no success."""
     placement.get(f'{URL}/resource_providers', text='<html>')
-    with pytest.raises(PlacementRefused, match='GET /resource_providers: status 200 and no JSON object'):
+    with pytest.raises(PlacementRefused, match='GET /resource_providers: status 200, and the answer is not a JSON object'):
         client().get('/resource_providers')
 
 
@@ -255,5 +259,5 @@ class NoEndpoint(plugin.BaseAuthPlugin):
 
 def test_a_cloud_without_placement_is_named() -> None:
     """The configuration group to look at is in the message."""
-    with pytest.raises(PlacementRefused, match=r'EndpointNotFound.*check \[placement\]'):
+    with pytest.raises(PlacementRefused, match=r'EndpointNotFound.*check the options in \[placement\]'):
         client(NoEndpoint()).get('/traits/A')

@@ -88,7 +88,7 @@ def test_a_standalone_ironic_is_asked(service, tmp_path, path, lines, authorizat
 
 def test_what_is_missing_or_wrong_is_told(tmp_path):
     """Before anything is asked."""
-    with pytest.raises(UsageError, match='does not say how to reach Ironic'):
+    with pytest.raises(UsageError, match='access to Ironic is not configured'):
         connect(configured(tmp_path))
     with pytest.raises(DocumentError, match=r'acc.conf: \[ironic\]: .*no-such-plugin'):
         connect(configured(tmp_path, 'auth_type = no-such-plugin'))

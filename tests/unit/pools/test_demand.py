@@ -73,10 +73,10 @@ def test_a_demand_from_its_beginning_to_its_end(desk: DemandService, said: list[
     for minutes, (there, counts) in enumerate(rounds):
         assert counts == len(desk.turn([there], NOW + minutes * MINUTE, LASTS))
     assert [
-        'demand req-1 for aes: told by nova',
+        'demand req-1 for aes: submitted (nova)',
         'demand req-1 for aes: being programmed: Slot0 of uuid:1 in m',
         'demand req-1 for aes: schedulable after 180 s: Slot0 of uuid:1 in m',
-        'demand req-1 for aes: no longer held: Slot0 of uuid:1 in m',
+        'demand req-1 for aes: region no longer held for it: Slot0 of uuid:1 in m',
     ] == said
     assert () == desk.turn([], NOW + 30 * MINUTE, LASTS)
     assert () == desk.told()
@@ -89,7 +89,7 @@ def test_what_failed_is_told_too(desk: DemandService, said: list[str]) -> None:
     desk.turn([there], NOW, LASTS)
     [counted] = desk.turn([replace(machine('m', 'gzip'), resource_class='gold')], NOW + MINUTE, LASTS)
     assert 'CUSTOM_GOLD' == counted.resource_class
-    assert 'demand req-1 for aes on machines of class gold: waits again' == said[-1]
+    assert 'demand req-1 for aes on nodes of class gold: waiting again' == said[-1]
 
 
 def test_what_is_not_on_offer_is_not_called_schedulable(desk: DemandService, said: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_what_is_not_on_offer_is_not_called_schedulable(desk: DemandService, sai
     offered: list[tuple[str, str]] = []
     desk.on_offer = lambda *asked: asked in offered
     desk.turn([machine('m', 'aes')], NOW, LASTS)
-    assert ['demand req-1 for aes: told by nova'] == said
+    assert ['demand req-1 for aes: submitted (nova)'] == said
     assert [DemandProgress.WAITING] == [t.progress for t in desk.told()]
     offered.append(('m', 'm-0'))
     desk.turn([machine('m', 'aes')], NOW + MINUTE, LASTS)
@@ -168,8 +168,8 @@ def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: DemandServic
     desk.catalogue = broken
     desk.turn([], NOW, LASTS)
     assert 'brotli' == desk.function('CUSTOM_ACC_FN_BROTLI')
-    assert 'the catalogue cannot be read' in said[-1]
-    with pytest.raises(UsageError, match=r'function: .gzip.: the catalogue knows no such function \(it knows aes, brotli\)'):
+    assert 'catalogue cannot be read' in said[-1]
+    with pytest.raises(UsageError, match=r'function: .gzip.: no such function in the catalogue \(functions: aes, brotli\)'):
         desk.function('gzip')
 
 

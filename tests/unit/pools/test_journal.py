@@ -76,9 +76,9 @@ def test_a_move_that_cannot_be_used_is_named(journal, text):
     journal.write(ENTRY)
     journal.write(other)
     execute(journal, 'UPDATE move SET entry = ? WHERE machine = ?', text.encode(), NODE)
-    with pytest.raises(StaleJob, match=rf'moves\.sqlite: the move of {NODE} cannot be used') as failed:
+    with pytest.raises(StaleJob, match=rf'moves\.sqlite: stored move of node {NODE} cannot be read') as failed:
         journal.read()
-    command = re.search(r'then forget the move: sqlite3 (\S+) "(.*)"', failed.value.hint)
+    command = re.search(r'then delete the move: sqlite3 (\S+) "(.*)"', failed.value.hint)
     assert command is not None
     assert str(journal.root / 'moves.sqlite') == command[1]
     execute(journal, command[2])
@@ -89,7 +89,7 @@ def test_a_move_about_another_node_is_refused(journal):
     """Somebody has copied it."""
     journal.write(ENTRY)
     execute(journal, 'UPDATE move SET machine = ?', f'{NODE[:-1]}4')
-    with pytest.raises(StaleJob, match='it is about another node'):
+    with pytest.raises(StaleJob, match='it belongs to another node'):
         journal.read()
 
 
@@ -98,7 +98,7 @@ def test_what_others_may_write_is_refused(journal, tmp_path):
     journal.write(ENTRY)
     path = journal.root / 'moves.sqlite'
     path.chmod(0o622)
-    with pytest.raises(StateError, match='other users may write it, and could have machines moved'):
+    with pytest.raises(StateError, match='other users may write it, and could have nodes withdrawn and reprogrammed'):
         journal.read()
     path.chmod(0o600)
     path.rename(tmp_path / 'elsewhere')
@@ -120,7 +120,7 @@ def test_a_second_process_is_told_who_moves_machines(journal):
             f'with MoveJournal(root=Path({str(journal.root)!r})).alone(): pass'
         )
         done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=False)
-        assert f'process {os.getpid()} moves machines of the pools (wait until it has ended)' in done.stderr
+        assert f'process {os.getpid()} is already changing nodes of the pools (wait until it has ended)' in done.stderr
         with pytest.raises(Refused), journal.alone():
             pass
     with journal.alone():

@@ -51,7 +51,7 @@ def kept_meanwhile(journal: MoveJournal) -> str:
 
 
 def marked() -> Cloud:
-    """Its machine is kept off the shelf by its conductor."""
+    """Its machine is withdrawn from placement by its conductor."""
     cloud = Cloud()
     read = cloud.node
 
@@ -154,23 +154,25 @@ def not_ours(journal: MoveJournal) -> str:
 
 PROVOKED: dict[str, Callable[[MoveJournal], str]] = {
     'NAME: cancelled: ...': claimed,
-    'NAME: cancelled: ...; its conductor keeps it off the shelf': kept_meanwhile,
-    'its conductor keeps it off the shelf': lambda _: busy(marked().node(NODE)),
-    'NAME: failed: ...; nobody touches it': failed,
-    'NAME: failed: it does not offer': lambda journal: begun(journal, lambda cloud: setattr(cloud, 'publishes', False)),
-    'NAME: failed: it was not verified': not_as_asked,
+    'NAME: cancelled: ...; its conductor has withdrawn it': kept_meanwhile,
+    'withdrawn from placement by its conductor': lambda _: busy(marked().node(NODE)),
+    'NAME: failed: ...; the pools leave the node alone': failed,
+    'NAME: failed: its functions are not available': lambda journal: begun(
+        journal, lambda cloud: setattr(cloud, 'publishes', False)
+    ),
+    'NAME: failed: its new functions were not verified': not_as_asked,
     'NAME: left alone': left_alone,
     'NAME: still under way': under_way,
-    'every machine that could is claimed or busy': short,
-    'every region that could serves others': serves_others,
-    'every machine that could has regions that rest': rests,
-    'placement has no root provider of it': no_root,
-    'status 403 ... (the role admin': lambda _: str(
+    'every suitable node is claimed or busy': short,
+    'every suitable region serves another': serves_others,
+    'every suitable node has regions': rests,
+    'placement has no root provider for the node': no_root,
+    'status 403 ... (the role service': lambda _: str(
         refusal('POST', RESHAPER, PlacementAnswer(status=403, code='placement.undefined_code', body={}))
     ),
     'status 403: ... (the user in [ironic]': ironic_refuses,
-    '.../moves.sqlite: the move of NODE cannot be used': not_ours,
-    'its last error has to be looked at': lambda _: busy(Cloud().node(NODE) | {'last_error': 'no power'}),
+    '.../moves.sqlite: stored move of node NODE cannot be read': not_ours,
+    'last_error is set': lambda _: busy(Cloud().node(NODE) | {'last_error': 'no power'}),
 }
 """How a message begins on the page, and what brings it about."""
 

@@ -176,7 +176,7 @@ def test_what_is_refused_at_the_end_is_gone_on_with(cloud, journal):
     cloud.fails['provide'] = IronicRefused('status 403')
     ended = mover(cloud, journal).begin(MOVE)
     assert (None, ACTS[:3]) == (ended.act, cloud.acts)
-    assert 'still under way, the next call goes on with it: status 403' in str(ended)
+    assert 'still under way, the next pool apply or pool watch resumes it: status 403' in str(ended)
     assert 'under way' == ended.outcome
     [entry] = journal.read()
     del cloud.fails['provide']
@@ -202,7 +202,7 @@ def test_a_service_that_is_away_for_a_while_is_waited_for(cloud, journal, what):
     cloud.fails[what] = PlacementUnreachable('no answer')
     ended = mover(cloud, journal).resume(Entry(move=MOVE, stage=MoveStage.CLEAN, begun=v.NOW - timedelta(days=9)))
     assert (None, ['']) == (ended.act, cloud.acts)
-    assert 'not done after 120 s: no answer' in str(ended)
+    assert 'not finished after 120 s: no answer' in str(ended)
 
 
 def test_a_machine_that_does_not_offer_what_was_asked_for_fails(cloud, journal):
@@ -210,17 +210,17 @@ def test_a_machine_that_does_not_offer_what_was_asked_for_fails(cloud, journal):
     cloud.publishes = False
     ended = mover(cloud, journal).begin(MOVE)
     assert (Act.FAILED, ACTS, ()) == (ended.act, cloud.acts, journal.read())
-    assert 'it does not offer what it holds; see baremetal node history list rack-1' in str(ended)
+    assert 'its functions are not available in placement; see baremetal node history list rack-1' in str(ended)
 
 
 @pytest.mark.parametrize(
     ('changes', 'told'),
     [
         ({'root': False}, 'placement has no root provider'),
-        ({'claims': ('FPGA of p by consumer c',)}, 'it was claimed meanwhile'),
-        ({'more': {'instance_uuid': 'i'}}, 'it was claimed meanwhile'),
+        ({'claims': ('FPGA of p by consumer c',)}, 'the node was claimed during the move'),
+        ({'more': {'instance_uuid': 'i'}}, 'the node was claimed during the move'),
         ({'more': {'maintenance': True}}, 'in maintenance'),
-        ({'state': 'deploying'}, 'it had not been taken out of use'),
+        ({'state': 'deploying'}, 'the node was in state deploying before it could be programmed'),
     ],
 )
 def test_what_somebody_has_or_nobody_knows_is_not_begun(cloud, journal, changes, told):
@@ -236,11 +236,11 @@ def test_what_somebody_has_or_nobody_knows_is_not_begun(cloud, journal, changes,
 @pytest.mark.parametrize('refused', [True, False])
 def test_a_withdrawal_that_was_sent_twice_is_put_back(cloud, journal, refused):
     """An adapter has sent it again, since an answer was lost: the second one finds it changed, whoever has changed it."""
-    changed = PlacementUnreachable('what it offers was withdrawn right now')
+    changed = PlacementUnreachable('its inventory was just withdrawn')
     (cloud.fails if refused else cloud.late)['withdraw'] = changed
     ended = mover(cloud, journal).begin(MOVE)
     assert (Act.CANCELLED, offering('gzip'), ()) == (ended.act, cloud.offered, journal.read())
-    assert 'rack-1: cancelled: what it offers was withdrawn right now' == str(ended)
+    assert 'rack-1: cancelled: its inventory was just withdrawn' == str(ended)
 
 
 MARK = {'since': '2026-11-22T00:00:00+00:00', 'why': 'somebody has the node', 'doubtful': False}
@@ -264,7 +264,7 @@ def test_what_its_conductor_keeps_off_the_shelf_is_not_put_back(cloud, journal, 
         cloud.node = lambda uuid: next(reads)(uuid)
     ended = mover(cloud, journal).resume(entry)
     assert (Act.CANCELLED, [], (), ()) == (ended.act, cloud.acts, cloud.offered, journal.read())
-    assert 'its conductor keeps it off the shelf (somebody has the node), and offers it itself' in str(ended)
+    assert 'its conductor has withdrawn it from placement (somebody has the node) and publishes it again itself' in str(ended)
 
 
 def test_maintenance_is_waited_for_by_the_next_call(cloud, journal):
@@ -335,7 +335,7 @@ def test_rounds_go_on_after_one_that_failed(cloud, journal):
     made.sources = (source,)
     watched(made, lambda: 'rack-1: done: Slot0 holds aes' in said)
     assert ['warning: this round failed: no answer', 'warning: this round failed: away'] == said[:2]
-    assert 'rack-1: Slot0 is to hold aes in place of gzip, for pool aes' in said
+    assert 'rack-1: Slot0 gets aes instead of gzip, for pool aes' in said
     assert {1} == set(asked)
     assert ACTS == cloud.acts
 
@@ -346,11 +346,11 @@ def test_what_came_to_nothing_is_not_tried_again_at_once(cloud, journal):
     cloud.fails['manage'] = IronicRefused('status 403')
     made = steering(cloud, journal, said)
     rounds = []
-    made.sources = (lambda machines, now, lasts: rounds.append(machines[0].busy) or (),)
-    watched(made, lambda: sum(bool(busy) and busy.startswith('tried') for busy in rounds) > 5)
+    made.sources = (lambda machines, now, lasts: rounds.append(machines[0]) or (),)
+    watched(made, lambda: sum(machine.passing for machine in rounds) > 5)
     assert ['withdraw', 'put_back'] == cloud.acts
     assert any('cancelled' in line for line in said)
-    assert any(busy and busy.startswith('tried a short while ago: status 403') for busy in rounds)
+    assert any(m.busy is not None and m.busy.startswith('last move of it did not succeed: status 403') for m in rounds)
     assert timedelta(minutes=10) == TRIED
 
 
@@ -371,5 +371,5 @@ def test_a_move_under_way_counts_and_is_not_planned_again(cloud, journal):
     cloud.state = 'cleaning'
     look = steering(cloud, journal, []).look()
     assert ((), ()) == (look.plan.moves, look.plan.short)
-    assert 'it is being programmed' == look.machines[0].busy
+    assert 'being programmed' == look.machines[0].busy
     assert replace(look.machines[0].regions[0]).coming == 'aes'

@@ -107,21 +107,21 @@ def test_a_machine_is_read_with_what_its_conductor_has_verified():
         ({'maintenance': None}, 'in maintenance'),
         ({'provision_state': 'active'}, 'not available: active'),
         ({'provision_state': 'clean failed', 'last_error': 'a\nb', 'maintenance': True}, 'not available: clean failed: a b'),
-        ({'protected': True}, 'it is protected'),
-        ({'retired': True}, 'it is retired'),
-        ({'last_error': 'power'}, 'its last error has to be looked at: power'),
-        ({'reservation': 'c1'}, 'held by conductor c1 for a moment'),
+        ({'protected': True}, 'protected'),
+        ({'retired': True}, 'retired'),
+        ({'last_error': 'power'}, 'last_error is set: power'),
+        ({'reservation': 'c1'}, 'locked by conductor c1'),
         ({'driver_internal_info': {'baremetal_acc': {'format': 1}}}, NO_REGIONS),
         (
             {'driver_internal_info': {'baremetal_acc': {'regions': {'by': 'a later version'}}}},
-            'what is remembered of the regions cannot be read: another form',
+            'stored regions cannot be read: unknown format',
         ),
     ],
 )
 def test_why_a_machine_cannot_be_taken_is_said(changes, busy):
     """And what a conductor holds for a moment counts all the same."""
     found = parse(node(**changes))
-    assert (busy, busy.startswith('held')) == (found.busy, found.passing)
+    assert (busy, 'reservation' in changes) == (found.busy, found.passing)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_machine_that_its_conductor_keeps_off_the_shelf_is_busy():
     raw['driver_internal_info']['baremetal_acc']['shelf'] = {'withdrawn': {'why': 'somebody\nhas the node'}}
     found = parse(raw)
     assert found is not None
-    assert ('its conductor keeps it off the shelf: somebody has the node', False) == (found.busy, found.passing)
+    assert ('withdrawn from placement by its conductor: somebody has the node', False) == (found.busy, found.passing)
     for odd in (None, [], {'withdrawn': None}, {'withdrawn': 'x'}):
         raw['driver_internal_info']['baremetal_acc']['shelf'] = odd
         assert (None, None) == (parse(raw).kept, parse(raw).busy)
@@ -260,8 +260,8 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
         'claimed by instance i',
         'claimed: FPGA',
         None,
-        'held by conductor c for a moment',
-        'it is being programmed',
+        'locked by conductor c',
+        'being programmed',
     ] == [m.busy for m in found]
     assert [False, False, False, True, False] == [m.passing for m in found]
     assert [None, 'aes'] == [r.coming for r in found[4].regions]
@@ -278,26 +278,27 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
         (
             Reply(403, {'error_message': 'no\nrights'}),
             IronicRefused,
-            'status 403: no rights (the user in [ironic] needs the role member or service in the system, or admin, manager or '
-            'service in the project that owns the nodes)',
+            'status 403: no rights (the user in [ironic] needs the role member or service with system scope, or admin, '
+            'manager or service in the project that owns the nodes)',
         ),
         (Reply(406, {}), IronicRefused, 'microversion 1.70 is needed'),
         (Reply(400, {'error_message': json.dumps({'faultstring': 'bad'})}), IronicRefused, 'status 400: bad'),
         (Reply(400, {'error_message': {'faultstring': 'bad'}}), IronicRefused, 'status 400: bad'),
         (Reply(500, b'<html>'), IronicUnreachable, 'status 500'),
-        (Reply(200, b'<html>'), IronicRefused, 'no JSON object'),
-        (Reply(200, b'[' * 100000), IronicRefused, 'no JSON object'),
-        (Reply(200, []), IronicRefused, 'no JSON object'),
-        (Reply(200, {'nodes': {}}), IronicRefused, 'no list of nodes'),
-        (Reply(200, b' ' * (api.MOST_BYTES + 1)), IronicRefused, 'an answer of more than'),
+        (Reply(200, b'<html>'), IronicRefused, 'the answer is not a JSON object'),
+        (Reply(200, b'[' * 100000), IronicRefused, 'the answer is not a JSON object'),
+        (Reply(200, []), IronicRefused, 'the answer is not a JSON object'),
+        (Reply(200, {'nodes': {}}), IronicRefused, 'the answer has no list of nodes'),
+        (Reply(200, b' ' * (api.MOST_BYTES + 1)), IronicRefused, 'the answer has more than'),
         (
             ksa.ConnectFailure('to http://acc:secret@keystone.example:5000/v3: secret'),
             IronicUnreachable,
-            'no answer (ConnectFailure, http://keystone.example:5000) (see that it runs and can be reached from here; auth_url',
+            'no answer (ConnectFailure, http://keystone.example:5000) (check that the service runs and can be reached from '
+            'this host; see auth_url',
         ),
-        (ksa.SSLError('secret'), IronicRefused, 'its certificate is not trusted (set cafile in [ironic])'),
-        (ksa.Unauthorized('secret'), IronicRefused, 'not let in (check the credentials'),
-        (RuntimeError('secret'), IronicUnreachable, 'could not be sent (RuntimeError)'),
+        (ksa.SSLError('secret'), IronicRefused, 'the certificate of the server is not trusted (set cafile in [ironic])'),
+        (ksa.Unauthorized('secret'), IronicRefused, 'authentication failed (check the credentials'),
+        (RuntimeError('secret'), IronicUnreachable, 'request could not be sent (RuntimeError)'),
     ],
 )
 def test_what_is_no_answer_is_told_with_what_to_do(answer, error, words):

@@ -120,7 +120,7 @@ def test_what_is_known_as_another_one_is_refused_and_stays(
     """Whoever tells it would take the answer for his own: by function, by number, and under the id of one of several."""
     there = several(*known, at=NOW - SECOND)
     assert (there, True) == spool.put_all(there)
-    with pytest.raises(DemandDiffers, match=r'is known already as the id of a demand for .*, which stays'):
+    with pytest.raises(DemandDiffers, match=r'this id belongs to a stored demand for '):
         spool.put_all(several(*told))
     assert there == spool.read(NOW, LASTS)
     assert 0 == spool.refused()
@@ -132,7 +132,7 @@ def test_the_class_of_the_machines_matters_and_not_how_it_is_said(spool: Spool) 
     spool.put(kept)
     assert ((kept,), False) == spool.put_all([demand(resource_class='CUSTOM_GOLD')])
     for other in ('silver', None):
-        with pytest.raises(DemandDiffers, match='for aes on machines of class gold, which stays'):
+        with pytest.raises(DemandDiffers, match='for aes on nodes of class gold'):
             spool.put(demand(resource_class=other))
     spool.put(demand('none'))
     with pytest.raises(DemandDiffers):
@@ -162,9 +162,9 @@ def test_of_a_request_half_of_which_is_schedulable_nothing_changes(spool: Spool)
 @pytest.mark.parametrize(
     ('bounds', 'said'),
     [
-        ({'most': 4}, 'there are 3 already, and 2 more, all or none, find no room'),
-        ({'most_of_one': 3}, 'there are 3 for aes already'),
-        ({'most_of_an_asker': 3}, 'there are 3 of p for aes already'),
+        ({'most': 4}, 'too many demands: 3 stored already, no room for all 2 of the request'),
+        ({'most_of_one': 3}, 'too many demands: 3 for aes stored already'),
+        ({'most_of_an_asker': 3}, 'too many demands: 3 of p for aes stored already'),
     ],
 )
 @pytest.mark.parametrize('functions', [('gzip', 'aes'), ('aes', 'gzip')])
@@ -188,7 +188,7 @@ def test_a_request_is_kept_as_a_whole_or_not_at_all(
 def test_more_than_is_ever_taken_is_said(tmp_path: Path) -> None:
     """To come back later would not help."""
     spool = Spool(root=tmp_path / 'demands', most_of_an_asker=2)
-    with pytest.raises(UsageError, match='id: r: asks for more at once than are ever taken'):
+    with pytest.raises(UsageError, match='id: r: the request has more demands than can be stored at all'):
         spool.put_all(several(('aes',) * 3, 'r'), asker='p')
     assert () == spool.read(NOW, LASTS)
     assert spool.put_all(several(('aes',) * 3, 'r'))[1], 'the operator may'
@@ -231,7 +231,7 @@ def test_who_tells_what_cannot_be_read_hears_of_it(spool: Spool) -> None:
     """He is not told that it is kept, and what is there stays."""
     spool.put(demand())
     execute(spool, 'UPDATE demand SET told = ?', b'{')
-    with pytest.raises(StateError, match='a demand of the id req-1 is there, and cannot be read'):
+    with pytest.raises(StateError, match='stored demand req-1 cannot be read'):
         spool.put(demand())
     assert [('req-1', b'{')] == rows(spool)
     assert spool.drop('req-1')
@@ -264,7 +264,7 @@ def test_no_id_is_more_than_a_text(spool: Spool, name: str) -> None:
 )
 def test_what_is_no_name_is_refused(spool: Spool, wrong: Demand) -> None:
     """Texts that are empty, too long, or would move a terminal's cursor are refused, and nothing is written."""
-    with pytest.raises(UsageError, match='is no name'):
+    with pytest.raises(UsageError, match='is not a valid name'):
         spool.put(wrong)
     assert not spool.drop(wrong.id)
     assert not spool.root.exists()
@@ -328,11 +328,11 @@ def test_a_full_folder_refuses_and_loses_nothing(tmp_path: Path) -> None:
     first = tuple(demand(f'aes-{n}', at=NOW + n * SECOND) for n in range(3))
     for each in first:
         spool.put(each)
-    with pytest.raises(DemandRefused, match='there are 3 for aes already') as caught:
+    with pytest.raises(DemandRefused, match='too many demands: 3 for aes stored already') as caught:
         spool.put(demand('aes-3'))
     assert caught.value.waiting_helps
     assert spool.put(demand('gzip-0', 'gzip', at=NOW + 3 * SECOND))
-    with pytest.raises(DemandRefused, match='there are 4 already'):
+    with pytest.raises(DemandRefused, match='too many demands: 4 stored already'):
         spool.put(demand('gzip-1', 'gzip'))
     assert not spool.put(demand('aes-0')), 'one that is there is no new one'
     later = NOW + 10 * SECOND
@@ -347,7 +347,7 @@ def test_one_asker_cannot_fill_it(tmp_path: Path) -> None:
     spool = Spool(root=tmp_path / 'demands', most_of_an_asker=2)
     for n in range(2):
         spool.put(demand(f'a-{n}'), 'nova', 'project-a')
-    with pytest.raises(DemandRefused, match='there are 2 of project-a for aes already'):
+    with pytest.raises(DemandRefused, match='too many demands: 2 of project-a for aes stored already'):
         spool.put(demand('a-2'), 'nova', 'project-a')
     assert spool.put(demand('a-3', 'gzip'), 'nova', 'project-a')
     assert spool.put(demand('b-0'), 'nova', 'project-b')
@@ -418,7 +418,7 @@ def test_what_cannot_be_read_is_reported_once_and_left(spool: Spool, caplog: pyt
         assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
         assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
     assert 1 == len(caplog.records)
-    assert f"{spool.root / 'demands.sqlite'}: the demand 'bad' cannot be used" in caplog.text
+    assert f"{spool.root / 'demands.sqlite'}: stored demand 'bad' cannot be read" in caplog.text
     assert ('bad', content) == rows(spool)[0]
 
 
@@ -439,7 +439,7 @@ def test_one_under_the_id_of_another_is_left(spool: Spool, caplog: pytest.LogCap
     execute(spool, "UPDATE demand SET id = 'b'")
     with caplog.at_level(logging.WARNING):
         assert () == spool.read(NOW, LASTS)
-    assert 'it is under the id of another demand' in caplog.text
+    assert 'it is stored under the id of another demand' in caplog.text
 
 
 def test_a_folder_that_others_may_write_is_refused(spool: Spool) -> None:

@@ -62,7 +62,7 @@ def test_two_of_a_function_in_one_group_can_never_be_found():
     """No region offers more than one, so that to program any would help nobody."""
     asked = demand.of_flavor({'resources_ACC:CUSTOM_ACC_FN_AES': '2', 'resources_B:CUSTOM_ACC_FN_GZIP': '1'}, KNOWN)
     assert ('gzip',) == asked.functions
-    note = '2 CUSTOM_ACC_FN_AES in one group: no region has more than one, so that none can ever answer it'
+    note = '2 CUSTOM_ACC_FN_AES in one group can never be met, since a region has at most one'
     assert (f'{note}; use one group for each',) == asked.notes
 
 
@@ -70,7 +70,7 @@ def test_a_region_that_can_be_given_a_function_is_programmed_for_its_tenant():
     """CUSTOM_ACC_CAN_ asks for no region that holds anything yet: it is no demand, and that is said."""
     asked = demand.of_flavor(MACHINE | {'resources_ACC:FPGA': '1', 'trait_ACC:CUSTOM_ACC_CAN_AES': 'required'}, KNOWN)
     assert () == asked.functions
-    note = 'CUSTOM_ACC_CAN_AES: a region that can be given a function need not hold it, and is programmed for its tenant'
+    note = 'CUSTOM_ACC_CAN_AES: no demand, since the region is programmed when the instance is deployed'
     assert (note,) == asked.notes
 
 
@@ -86,14 +86,14 @@ def test_what_the_catalogue_does_not_know_is_no_demand(extra):
     """Nothing could be programmed for it."""
     asked = demand.of_flavor(MACHINE | extra, KNOWN)
     assert ((), None) == (asked.functions, asked.resource_class)
-    assert ('CUSTOM_ACC_FN_BROTLI: the catalogue knows no such function',) == asked.notes
+    assert ('CUSTOM_ACC_FN_BROTLI: no such function in the catalogue',) == asked.notes
 
 
 def test_an_amount_that_is_none_is_told():
     """Nova refuses such a flavor; here the rest of it counts."""
     asked = demand.of_flavor({'resources_A:CUSTOM_ACC_FN_AES': 'one', 'resources_B:CUSTOM_ACC_FN_GZIP': '1'}, KNOWN)
     assert ('gzip',) == asked.functions
-    assert ('resources_A:CUSTOM_ACC_FN_AES: one is no number',) == asked.notes
+    assert ('resources_A:CUSTOM_ACC_FN_AES: one is not a number',) == asked.notes
 
 
 def test_what_the_image_requires_is_required_of_the_machine():
@@ -117,12 +117,12 @@ def test_what_the_image_requires_is_required_of_the_machine():
         (
             {'resources:CUSTOM_GOLD': '1', 'resources:CUSTOM_A': '1'},
             None,
-            ('any of CUSTOM_A, CUSTOM_GOLD may be the class of the machine: all machines count',),
+            ('unclear which of CUSTOM_A, CUSTOM_GOLD is the class of the node: nodes of all classes count',),
         ),
         (
             {'resources_1:CUSTOM_GOLD': '1', 'resources_2:CUSTOM_A': '1'},
             None,
-            ('any of CUSTOM_A, CUSTOM_GOLD may be the class of the machine: all machines count',),
+            ('unclear which of CUSTOM_A, CUSTOM_GOLD is the class of the node: nodes of all classes count',),
         ),
         # The class of regions is no class of machines.
         ({'resources_B:CUSTOM_REGION': '1', 'trait_B:CUSTOM_ACC_FN_GZIP': 'required'}, None, ()),
@@ -142,8 +142,8 @@ def test_a_request_is_bounded():
     asked = demand.of_flavor(many, KNOWN)
     assert ('aes',) * MOST_OF_A_REQUEST == asked.functions
     assert (
-        f'it has {MOST_FIELDS + 1} extra specs, of which {MOST_FIELDS} are read',
-        f'it asks for {MOST_FIELDS} functions, of which {MOST_OF_A_REQUEST} count',
+        f'the flavor has {MOST_FIELDS + 1} extra specs, of which {MOST_FIELDS} are read',
+        f'the flavor requests {MOST_FIELDS} functions, of which {MOST_OF_A_REQUEST} count',
     ) == asked.notes
     some = dict(list(many.items())[:MOST_OF_A_REQUEST])
     assert AskedFunctions(functions=('aes',) * MOST_OF_A_REQUEST) == demand.of_flavor(some, KNOWN)
@@ -155,14 +155,14 @@ def test_a_note_shows_nothing_that_a_terminal_obeys():
     """Names in notes come from whoever makes flavors."""
     asked = demand.of_flavor({'resources_A:CUSTOM_ACC_FN_\x1b[31m': '1', f'resources_B:CUSTOM_ACC_FN_{"X" * 90}': '1'}, KNOWN)
     assert (
-        "'CUSTOM_ACC_FN_\\x1b[31m': the catalogue knows no such function",
-        f"'CUSTOM_ACC_FN_{'X' * 66}': the catalogue knows no such function",
+        "'CUSTOM_ACC_FN_\\x1b[31m': no such function in the catalogue",
+        f"'CUSTOM_ACC_FN_{'X' * 66}': no such function in the catalogue",
     ) == asked.notes
     longest = f'CUSTOM_ACC_FN_{"X" * 66}'
-    assert (f'{longest}: the catalogue knows no such function',) == demand.of_flavor({f'resources:{longest}': '1'}, KNOWN).notes
+    assert (f'{longest}: no such function in the catalogue',) == demand.of_flavor({f'resources:{longest}': '1'}, KNOWN).notes
     longer = demand.of_flavor({f'resources:{longest}X': '1'}, KNOWN).notes
-    assert (f"'{longest}': the catalogue knows no such function",) == longer
-    assert ("'CUSTOM_ACC_FN_\\xc4': the catalogue knows no such function",) == demand.of_flavor(
+    assert (f"'{longest}': no such function in the catalogue",) == longer
+    assert ("'CUSTOM_ACC_FN_\\xc4': no such function in the catalogue",) == demand.of_flavor(
         {'resources:CUSTOM_ACC_FN_Ä': '1'}, KNOWN
     ).notes
 

@@ -237,6 +237,6 @@ def test_one_that_was_half_told_is_served_as_a_whole_when_the_rest_is_there():
 
 def test_what_is_busy_for_a_moment_is_held_still():
     """A conductor looks at the machine, or it was tried a short while ago: its region is there, and nobody has taken it."""
-    there = replace(machine('m', 'aes', busy='held by conductor x for a moment'), passing=True)
+    there = replace(machine('m', 'aes', busy='locked by conductor x'), passing=True)
     assert (held(),) == progress([held()], [there], NOW + 20 * SECOND)
     assert (told(),) == progress([told()], [there], NOW + 20 * SECOND), 'nothing of it can be claimed now'

@@ -30,8 +30,8 @@ def test_an_available_node_is_fit():
         (NodeAvailability(state='clean wait', maintenance=True), 'it is in maintenance'),
         (NodeAvailability(state='clean wait', retired=True), 'it is retired'),
         (NodeAvailability(state=AVAILABLE, retired=True), 'it is retired'),
-        (NodeAvailability(state=AVAILABLE, claimed=True), 'an instance is put down for it'),
-        (NodeAvailability(state=AVAILABLE, exposed=True), 'somebody may have written its cards, and it was not cleaned since'),
+        (NodeAvailability(state=AVAILABLE, claimed=True), 'an instance is assigned to it'),
+        (NodeAvailability(state=AVAILABLE, exposed=True), 'its cards may have been written since its last cleaning'),
         (NodeAvailability(state=AVAILABLE, exposed=True, retired=True), 'it is retired'),
         (NodeAvailability(state='manageable'), 'it is in state manageable'),
         (NodeAvailability(state='clean failed'), 'it is in state clean failed'),
@@ -64,7 +64,7 @@ def test_while_a_node_is_cleaned_its_steps_say_what_is_on_offer(state, withdrawn
 @pytest.mark.parametrize('state', sorted(FLOWS))
 def test_until_one_of_them_has_said_it_nothing_is(state):
     """What is there was said before this cleaning: the node went from available to it within one round."""
-    assert 'it is being cleaned, and was not verified yet' == unfit(NodeAvailability(state=state))
+    assert 'it is being cleaned and is not verified yet' == unfit(NodeAvailability(state=state))
     assert Due.WITHDRAW is due(NodeAvailability(state=state), withdrawn=False)
     assert Due.NOTHING is due(NodeAvailability(state=state), withdrawn=True)
 

@@ -101,7 +101,7 @@ def test_what_is_claimed_is_not_free_and_is_not_touched():
     assert {'n2-0': 'gzip'} == given_to(made)
     made = plan([machine('n1', 'gzip', None, busy='instance')], pools(pool('gzip', 1)), (), NOW)
     assert (
-        PoolPlan(short=(Short(who='pool gzip', function='gzip', missing=1, why='every machine that could is claimed or busy'),))
+        PoolPlan(short=(Short(who='pool gzip', function='gzip', missing=1, why='every suitable node is claimed or busy'),))
         == made
     )
 
@@ -120,7 +120,7 @@ def test_a_pool_gives_what_it_has_beyond_its_goal_and_margin(spare, moved):
     found = plan([machine('n1', 'aes', 'aes')], pools(pool('gzip', 2), pool('aes', 1, spare=spare)), (), NOW)
     assert moved == given_to(found)
     (short,) = found.short
-    why = 'every region that could holds what a pool needs'
+    why = 'every suitable region holds a function that a pool needs'
     assert (2 - len(moved), why) == (short.missing, short.why)
 
 
@@ -140,10 +140,10 @@ def test_a_region_that_was_changed_is_left_alone_for_a_while():
         PoolPlan(
             short=(
                 Short(
-                    who='1 waiting for gzip',
+                    who='1 request waiting for gzip',
                     function='gzip',
                     missing=1,
-                    why='every region that could was changed a short while ago',
+                    why='every suitable region was changed within rest_seconds',
                 ),
             )
         )
@@ -158,7 +158,7 @@ def test_few_machines_are_off_the_shelf_at_a_time():
     made = plan(fleet, pools(pool('gzip', 18), at_a_time=3), (), NOW)
     assert ['n0', 'n1', 'n2'] == [m.machine for m in made.moves]
     assert 6 == len(given_to(made))
-    assert (Short(who='pool gzip', function='gzip', missing=12, why='3 machines at a time are enough'),) == made.short
+    assert (Short(who='pool gzip', function='gzip', missing=12, why='machines_at_a_time = 3 is reached'),) == made.short
     busy = [replace(m, busy='is cleaned', regions=(region(m.uuid, 0, coming='aes'),)) for m in fleet[:2]]
     assert ['n2'] == [m.machine for m in plan([*busy, *fleet[2:]], pools(pool('gzip', 18), at_a_time=3), (), NOW).moves]
 
@@ -169,7 +169,7 @@ def test_a_pool_may_have_a_limit_of_its_own():
     made = plan(fleet, pools(pool('gzip', 12, at_a_time=1), pool('aes', 2), at_a_time=3), (), NOW)
     assert ['n0', 'n1'] == [m.machine for m in made.moves]
     assert {'gzip': 1, 'aes': 2} == Counter(given_to(made).values())
-    assert [Short(who='pool gzip', function='gzip', missing=11, why='1 machines at a time are enough')] == list(made.short)
+    assert [Short(who='pool gzip', function='gzip', missing=11, why='machines_at_a_time = 1 is reached')] == list(made.short)
     coming = replace(fleet[0], busy='is cleaned', regions=(region('n0', 0, coming='gzip'), region('n0', 1, coming='gzip')))
     made = plan([coming, *fleet[1:]], pools(pool('gzip', 12, at_a_time=1), at_a_time=3), (), NOW)
     assert ((), 10) == (made.moves, made.short[0].missing)
@@ -178,7 +178,7 @@ def test_a_pool_may_have_a_limit_of_its_own():
     made = plan([coming, *fleet[1:]], pools(pool('gzip', 12, resource_class='x', at_a_time=1), pool('aes', 2)), (), NOW)
     assert ['n1'] == [m.machine for m in made.moves], 'what comes for others does not count'
     made = plan(fleet, pools(pool('gzip', 12, at_a_time=9), at_a_time=2), (), NOW)
-    assert (2, '2 machines at a time are enough') == (len(made.moves), made.short[0].why)
+    assert (2, 'machines_at_a_time = 2 is reached') == (len(made.moves), made.short[0].why)
 
 
 def test_what_is_busy_for_a_moment_counts_and_is_not_taken():
@@ -223,9 +223,14 @@ def test_a_region_is_given_once():
     """Who comes too late is told so; those who wait for machines of a class are told apart."""
     fleet = [machine('n1', None, resource_class='gold')]
     made = plan(fleet, pools(), [*waiting('gzip', resource_class='Gold'), *waiting('zip')], NOW)
-    assert ['1 waiting for gzip of class gold'] == [c.why for m in made.moves for c in m.changes]
+    assert ['1 request waiting for gzip of class gold'] == [c.why for m in made.moves for c in m.changes]
     assert (
-        Short(who='1 waiting for zip', function='zip', missing=1, why='every region that could is given to others'),
+        Short(
+            who='1 request waiting for zip',
+            function='zip',
+            missing=1,
+            why='every suitable region is already planned for others',
+        ),
     ) == made.short
 
 
@@ -286,7 +291,9 @@ def test_a_class_is_one_however_it_is_said():
     assert {'n2-0': 'gzip'} == given_to(plan(fleet, pools(), said, NOW))
     nowhere = [replace(waiting('gzip')[0], id=name, resource_class=name) for name in ('tin', 'lead')]
     made = plan(fleet, pools(), nowhere, NOW)
-    assert ['1 waiting for gzip of class lead', '1 waiting for gzip of class tin'] == sorted(s.who for s in made.short)
+    assert ['1 request waiting for gzip of class lead', '1 request waiting for gzip of class tin'] == sorted(
+        s.who for s in made.short
+    )
 
 
 def test_what_serves_a_demand_is_not_changed_for_another_one():
@@ -294,8 +301,8 @@ def test_what_serves_a_demand_is_not_changed_for_another_one():
     both = [*waiting('aes'), *waiting('gzip')]
     assert {'m1-1': 'gzip'} == given_to(plan([machine('m1', 'aes', 'zip')], pools(), both, NOW))
     assert {'m2-0': 'gzip'} == given_to(plan([machine('m1', 'aes'), machine('m2', None, None)], pools(), both, NOW))
-    why = 'every region that could serves others who wait'
-    assert PoolPlan(short=(Short(who='1 waiting for gzip', function='gzip', missing=1, why=why),)) == plan(
+    why = 'every suitable region serves another demand'
+    assert PoolPlan(short=(Short(who='1 request waiting for gzip', function='gzip', missing=1, why=why),)) == plan(
         [machine('m1', 'aes')], pools(), both, NOW
     )
 
@@ -304,7 +311,7 @@ def test_what_serves_a_demand_is_not_changed_for_a_pool():
     """Though the pool has nothing: who waits comes first."""
     asked = waiting('aes')
     assert {'m1-1': 'gzip'} == given_to(plan([machine('m1', 'aes', 'zip')], pools(pool('gzip', 1)), asked, NOW))
-    why = 'every region that could serves others who wait'
+    why = 'every suitable region serves another demand'
     assert PoolPlan(short=(Short(who='pool gzip', function='gzip', missing=1, why=why),)) == plan(
         [machine('m1', 'aes')], pools(pool('gzip', 1)), asked, NOW
     )
@@ -359,7 +366,7 @@ def test_several_functions_come_to_one_machine():
     fleet = [machine('m0', 'zip', 'zip'), machine('m1', 'aes', 'zip'), machine('m2', 'gzip', None)]
     made = plan(fleet, pools(), several('r', 'aes', 'gzip'), NOW)
     assert {'m1-1': 'gzip'} == given_to(made)
-    assert ['1 waiting for aes, gzip on one machine'] == [c.why for m in made.moves for c in m.changes]
+    assert ['1 request waiting for aes, gzip on one node'] == [c.why for m in made.moves for c in m.changes]
     assert {'m0-0': 'aes', 'm0-1': 'gzip'} == given_to(plan(fleet[:1], pools(), several('r', 'aes', 'gzip'), NOW))
     assert PoolPlan() == plan([machine('m1', 'aes', 'gzip')], pools(), several('r', 'aes', 'gzip'), NOW)
     coming = replace(machine('m1'), busy='x', regions=(region('m1', 0, 'aes'), region('m1', 1, coming='gzip')))
@@ -370,17 +377,17 @@ def test_several_functions_come_to_one_machine_or_nothing_is_changed():
     """The short line says why: each machine has one region too few, or one that can be given nothing, or is not to be had."""
     aes_only = replace(machine('m2'), regions=tuple(region('m2', n, 'zip', takes=frozenset({'aes'})) for n in range(2)))
     rests = replace(machine('m1'), regions=(region('m1', 0, 'aes'), region('m1', 1, 'zip', changed=NOW)))
-    who = '1 waiting for aes, gzip on one machine'
+    who = '1 request waiting for aes, gzip on one node'
     for fleet, wanted, why in (
-        ([], pools(), 'no machine can be given all of them'),
-        ([machine('m1', 'aes'), machine('m3', 'gzip')], pools(), 'no machine can be given all of them'),
-        ([aes_only, machine('m3', 'gzip')], pools(), 'no machine can be given all of them'),
-        ([machine('m1', 'aes', 'zip', busy='claimed')], pools(), 'every machine that could is claimed or busy'),
-        ([rests], pools(), 'every machine that could has regions that rest, or that others need'),
+        ([], pools(), 'no node can be given all of the functions'),
+        ([machine('m1', 'aes'), machine('m3', 'gzip')], pools(), 'no node can be given all of the functions'),
+        ([aes_only, machine('m3', 'gzip')], pools(), 'no node can be given all of the functions'),
+        ([machine('m1', 'aes', 'zip', busy='claimed')], pools(), 'every suitable node is claimed or busy'),
+        ([rests], pools(), 'every suitable node has regions that were changed within rest_seconds, or that others need'),
         (
             [machine('m1', 'aes', 'zip')],
             pools(pool('zip', 1)),
-            'every machine that could has regions that rest, or that others need',
+            'every suitable node has regions that were changed within rest_seconds, or that others need',
         ),
     ):
         made = plan(fleet, wanted, several('r', 'aes', 'gzip'), NOW)
@@ -388,7 +395,7 @@ def test_several_functions_come_to_one_machine_or_nothing_is_changed():
     few = plan([machine(f'm{n}', None, None) for n in range(2)], pools(at_a_time=1), [
         *several('r', 'aes', 'gzip', resource_class=None), *several('s', 'aes', 'gzip'),
     ], NOW)  # fmt: skip
-    assert ({'m0-0': 'aes', 'm0-1': 'gzip'}, '1 machines at a time are enough') == (given_to(few), few.short[0].why)
+    assert ({'m0-0': 'aes', 'm0-1': 'gzip'}, 'machines_at_a_time = 1 is reached') == (given_to(few), few.short[0].why)
     assert 1 == few.short[0].missing
 
 
@@ -429,7 +436,7 @@ def test_what_serves_a_request_is_not_changed():
 
 def test_a_request_takes_nothing_that_serves_another_one():
     """Neither changes it nor counts it as its own."""
-    why = 'every machine that could has regions that rest, or that others need'
+    why = 'every suitable node has regions that were changed within rest_seconds, or that others need'
     for functions in (('gzip', 'zip'), ('aes', 'gzip')):
         asked = [*waiting('aes'), *several('r', *functions)]
         made = plan([machine('m1', 'aes', None)], pools(), asked, NOW)
@@ -437,7 +444,7 @@ def test_a_request_takes_nothing_that_serves_another_one():
         made = plan([machine('m1', 'aes', None, None)], pools(), asked, NOW)
         assert {'m1-1': functions[0], 'm1-2': functions[1]} == given_to(made)
     first = plan([machine('m1', None, None, None)], pools(), [*several('r', 'aes', 'gzip'), *several('s', 'aes', 'zip')], NOW)
-    assert (2, ['1 waiting for aes, zip on one machine']) == (len(given_to(first)), [s.who for s in first.short])
+    assert (2, ['1 request waiting for aes, zip on one node']) == (len(given_to(first)), [s.who for s in first.short])
 
 
 def test_thousands_who_wait_for_several_functions_are_quickly_planned_for():
@@ -604,7 +611,7 @@ def test_whatever_the_fleet_a_plan_keeps_its_rules(fleet, wished, asked, at_a_ti
         assert served(after(fleet, made), demands, lambda _: True) >= served(fleet, demands, lambda _: True)
     on_one = Counter(c.why for m in made.moves for c in m.changes if 'on one machine' in c.why)
     for why in on_one:
-        functions = Counter(why.partition(' waiting for ')[2].partition(' on one machine')[0].split(', '))
+        functions = Counter(why.partition(' waiting for ')[2].partition(' on one node')[0].split(', '))
         good = [m for m in after(fleet, made) if not functions - Counter(r.function for r in m.regions)]
         assert {m.machine for m in made.moves if any(c.why == why for c in m.changes)} <= {m.uuid for m in good}
     known = {r.provider: (m, r) for m in fleet for r in m.regions}

@@ -31,7 +31,7 @@ def test_no_machine_is_programmed_that_no_pool_is_about():
     assert ['ours'] == moved((pool,), THEIRS, OURS)
     assert [] == moved((pool,), THEIRS)
     made = plan([THEIRS], Pools(pools=(pool,)), WAITING, NOW)
-    assert [('1 waiting for aes', 1)] == [(s.who, s.missing) for s in made.short]
+    assert [('1 request waiting for aes', 1)] == [(s.who, s.missing) for s in made.short]
 
 
 def test_a_file_without_pools_is_about_all():

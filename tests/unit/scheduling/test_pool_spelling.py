@@ -34,7 +34,7 @@ def test_what_a_pool_keeps_is_kept_however_it_is_spelled() -> None:
     """Another pool does not get what is its goal."""
     found = plan([able('n1', 'gzip')], pools(pool('GZIP', 1), pool(GCM, 1)), (), NOW)
     assert () == found.moves
-    assert ['every region that could holds what a pool needs'] == [s.why for s in found.short]
+    assert ['every suitable region holds a function that a pool needs'] == [s.why for s in found.short]
 
 
 def test_one_that_is_spelled_as_it_is_known_is_taken_before_all_others() -> None:

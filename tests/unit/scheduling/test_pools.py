@@ -52,7 +52,7 @@ def test_the_sample_is_a_pool_file(tree):
         ('format = 1\nhurry = 1\n', 'hurry'),
         (
             'format = 1\n' + '[[pool]]\nname = "x"\nfunction = "a"\nfree = 1\n' * 2,
-            "name: two pools are called 'x'",
+            "name: two pools are named 'x'",
         ),
     ],
 )
@@ -66,5 +66,5 @@ def test_what_a_pool_file_cannot_mean_is_refused(text, what):
 
 def test_what_is_short_is_told_in_a_line():
     """Who, how many regions of what, and why: the same by pool plan and by pool watch."""
-    short = Short(who='pool gzip on gold', function='gzip', missing=2, why='4 machines at a time are enough')
-    assert 'pool gzip on gold: 2 gzip short: 4 machines at a time are enough' == str(short)
+    short = Short(who='pool gzip on gold', function='gzip', missing=2, why='machines_at_a_time = 4 is reached')
+    assert 'pool gzip on gold: 2 gzip missing: machines_at_a_time = 4 is reached' == str(short)

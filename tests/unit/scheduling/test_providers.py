@@ -243,7 +243,7 @@ def test_half_a_surrogate_pair_in_an_id_is_an_id():
 
 def test_a_node_without_a_uuid_is_named():
     """Placement knows nodes by UUID only."""
-    with pytest.raises(UsageError, match="'node-1' is no UUID"):
+    with pytest.raises(UsageError, match="'node-1' is not a UUID"):
         wanted(node='node-1')
 
 
@@ -258,7 +258,7 @@ def test_a_function_becomes_a_class(function, name):
 
 def test_a_function_without_a_letter_is_refused():
     """There is no class for it."""
-    with pytest.raises(UsageError, match='no letter and no digit'):
+    with pytest.raises(UsageError, match='no letter or digit'):
         provider_names.function_class('---')
 
 
@@ -301,7 +301,7 @@ def test_more_traits_than_ironic_keeps_are_refused():
     others = frozenset(f'CUSTOM_MINE_{n}' for n in range(46)) | {'CUSTOM_ACC_GPU', 'CUSTOM_ACC_OLD'}
     here = v.inventory(v.gpu())
     assert 4 == len(node_traits(here, verdict(), {}, others=others))
-    with pytest.raises(UsageError, match='have 4 and it has 47 others, but Ironic keeps 50'):
+    with pytest.raises(UsageError, match='4 for its accelerators and 47 others are more than the 50 that Ironic stores'):
         node_traits(here, verdict(), {}, others=others | {'CUSTOM_MINE_46'})
 
 
@@ -612,10 +612,10 @@ def test_every_call_can_be_told():
         )
     ]
     assert [
-        'create provider n below p',
-        'move provider n below p',
-        'n: offer nothing',
-        'n: offer FPGA 2 (1 reserved)',
+        'create provider n with parent p',
+        'move provider n to parent p',
+        'n: remove all inventory',
+        'n: set inventory FPGA 2 (1 reserved)',
         'n: set traits A, B',
         'delete provider n',
     ] == lines
@@ -632,19 +632,19 @@ def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
     """An operator reads these, and they say what to do."""
     with pytest.raises(UsageError) as exc:
         provider_names.function_class('--')
-    what = 'has no letter and no digit, so placement can have no name for it'
+    what = 'has no letter or digit, so it cannot be named in placement'
     assert ("function '--'", what, 'rename it in the catalogue') == told(exc)
     with pytest.raises(UsageError) as exc:
         provider_names.function_classes(['a-b', 'a_b'])
-    what = 'are both CUSTOM_ACC_FN_A_B in placement'
+    what = 'both become CUSTOM_ACC_FN_A_B in placement'
     assert ("functions 'a-b' and 'a_b'", what, 'rename one of them in the catalogue') == told(exc)
     with pytest.raises(UsageError) as exc:
         tree(v.inventory(), verdict(), 'node-1', {})
-    assert ('node', "'node-1' is no UUID", 'placement knows a node by its UUID in Ironic') == told(exc)
+    assert ('node', "'node-1' is not a UUID", 'give the UUID that the node has in Ironic') == told(exc)
     with pytest.raises(UsageError) as exc:
         wanted(v.gpu(traits=frozenset({'x' * 100})), functions={})
-    what = 'cannot be set on a device: no valid name, or a name that others give a meaning'
-    hint = 'the lists of known devices name it: use CUSTOM_ and capital letters, digits and underlines'
+    what = 'cannot be set on a device: the name is invalid or reserved'
+    hint = 'rename it in the list of known devices: CUSTOM_, then capital letters, digits and underscores'
     assert (f"trait '{'x' * 80}' of H100 GPU_0", what, hint) == told(exc)
     for trait in ('CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_TOGETHER', 'CUSTOM_ACC_PROGRAM'):
         with pytest.raises(UsageError) as exc:
@@ -653,7 +653,7 @@ def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
     others = frozenset(f'CUSTOM_{n}' for n in range(provider_traits.NODE_TRAITS))
     with pytest.raises(UsageError) as exc:
         node_traits(v.inventory(v.gpu()), verdict(), {}, others=others)
-    what = f'its accelerators have 4 and it has {len(others)} others, but Ironic keeps {provider_traits.NODE_TRAITS}'
+    what = f'4 for its accelerators and {len(others)} others are more than the {provider_traits.NODE_TRAITS} that Ironic stores'
     hint = 'remove traits of your own from the node (baremetal node remove trait)'
     assert ('traits of the node', what, hint) == told(exc)
 
@@ -676,7 +676,7 @@ def test_what_is_offered_is_told_with_what_is_reserved():
         ProviderInventory(resource_class='FPGA', total=1),
     )
     call = SetInventories(uuid=GPU_UUID, name='card', inventories=two)
-    assert 'card: offer PGPU 2 (1 reserved), FPGA 1' == describe(call)
+    assert 'card: set inventory PGPU 2 (1 reserved), FPGA 1' == describe(call)
 
 
 def test_what_is_gone_is_deleted_only_where_that_was_asked_for():

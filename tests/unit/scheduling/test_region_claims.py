@@ -141,8 +141,8 @@ def test_a_slot_that_is_claimed_as_its_function_is_given_no_other_one():
     with pytest.raises(UsageError) as failed:
         assign(claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP'})), ('aes', 'tls'), made)
     assert (
-        'the claims of the instance: it asks for aes, tls, and holds no region of this node that can be given a function (its '
-        'flavor needs a resource class of regions in the same group as the trait)'
+        'the claims of the instance: its flavor requires aes, tls, but it has claimed no programmable region of the node '
+        '(request the resource class of the regions in the same group of the flavor as the trait)'
     ) == str(failed.value)
     assert {} == assign(claimed('Slot0'), (), Supply(functions={}, offers={}))
 
@@ -153,9 +153,9 @@ def test_more_functions_than_regions_are_refused():
     with pytest.raises(UsageError) as failed:
         assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made)
     assert (
-        'the claims of the instance: the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be '
-        'given all of aes, gzip: none is left for gzip (its flavor needs a group of its own for each function, with class and '
-        'trait in the same group)'
+        'the claims of the instance: the claimed regions (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be '
+        'given all of aes, gzip: no region is left for gzip (give each function a group of its own '
+        'in the flavor, with class and trait in the same group)'
     ) == str(failed.value)
 
 
@@ -196,11 +196,11 @@ def test_what_was_claimed_and_is_not_there_any_more_is_told():
     gzip = frozenset({'CUSTOM_ACC_FN_GZIP'})
     assert [] == list(broken(claimed('Slot0', classes=gzip), supply({}, {'Slot0': 'gzip'})))
     assert [] == list(broken(claimed('Slot0'), supply({}, {})))
-    assert ['Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and it holds aes'] == list(
+    assert ['Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, but the region holds aes'] == list(
         broken(claimed('Slot0', classes=gzip), supply({}, {'Slot0': 'aes', 'Slot1': 'gzip'}))
     )
     assert [
-        'Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and it holds no function that is known'
+        'Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, but the region holds no known function'
     ] == list(broken(claimed('Slot0', classes=gzip), supply({}, {})))
 
 
@@ -219,11 +219,11 @@ def told(traits, places=BOTH, how=Offering.REGION, **holds) -> list[str]:
 def test_a_function_that_was_to_be_programmed_is_in_a_region_that_was_claimed():
     """Whichever of them; what another slot holds does not count."""
     assert [] == told([CAN_GZIP, PROGRAM], Slot1='gzip')
-    expected = f'the flavor of the instance requires {CAN_GZIP}, and the regions that it has claimed hold aes'
+    expected = f'the flavor of the instance requires {CAN_GZIP}, but the claimed regions hold aes'
     assert [expected] == told([PROGRAM, CAN_GZIP], places=BOTH[:1], Slot0='aes', Slot1='gzip')
     assert [expected.replace('aes', 'aes, tls')] == told([PROGRAM, CAN_GZIP], Slot0='tls', Slot1='aes')
-    nothing = 'and the regions that it has claimed hold no function that is known'
-    assert [expected.partition('and ')[0] + nothing] == told([PROGRAM, CAN_GZIP], places=[])
+    nothing = 'but the claimed regions hold no known function'
+    assert [expected.partition('but ')[0] + nothing] == told([PROGRAM, CAN_GZIP], places=[])
 
 
 def test_what_a_region_can_be_given_is_no_promise_that_it_is():
@@ -235,11 +235,11 @@ def test_what_a_region_can_be_given_is_no_promise_that_it_is():
 def test_a_function_that_was_in_play_still_is():
     """By the trait of a region, which says nothing of slots that are claimed as their function."""
     assert [] == told([FN_GZIP], Slot0='gzip')
-    expected = f'the flavor of the instance requires {FN_GZIP}, and the regions that it has claimed hold aes'
+    expected = f'the flavor of the instance requires {FN_GZIP}, but the claimed regions hold aes'
     assert [expected] == told([FN_GZIP], Slot0='aes')
     assert [] == told([FN_GZIP], how=Offering.FUNCTION, Slot0='aes')
     assert [] == told([FN_GZIP], places=[], Slot0='aes')
-    assert [expected.replace('aes', 'no function that is known')] == told([FN_GZIP])
+    assert [expected.replace('aes', 'no known function')] == told([FN_GZIP])
     other = [('uuid:other', 'Slot0'), *BOTH]
     assert [expected] == told([FN_GZIP], places=other, Slot0='aes')
 
@@ -267,7 +267,7 @@ def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told
     held = {NODE: frozenset({'CUSTOM_GOLD'}), gone: frozenset({resource_class})}
     made = Supply(functions={}, offers={v.FPGA: Offer(how=Offering.REGION, resource_class='CUSTOM_REGION')})
     found = list(not_shown(held, NODE, everything(held, NODE, v.inventory(v.fpga())), made))
-    text = f'the instance has claimed {resource_class} of provider {gone}, and no device of the machine is that one'
+    text = f'the instance has claimed {resource_class} of provider {gone}, which is no device of the node'
     assert ([text] if told else []) == found
 
 
@@ -283,7 +283,7 @@ def test_all_that_is_claimed_of_what_has_vanished_is_told_in_one_sentence():
     gone = provider_names.slot_uuid(NODE, v.FPGA, 'Slot7')
     held = {gone: frozenset({'PGPU', 'FPGA', 'CUSTOM_ELSE'})}
     found = list(not_shown(held, NODE, (), Supply(functions={}, offers={})))
-    assert [f'the instance has claimed FPGA, PGPU of provider {gone}, and no device of the machine is that one'] == found
+    assert [f'the instance has claimed FPGA, PGPU of provider {gone}, which is no device of the node'] == found
 
 
 # -------------------------------------------------------------------------------------------------------------------- keep
@@ -314,8 +314,8 @@ def test_a_region_that_is_claimed_as_a_function_gets_no_other_one(classes, slot,
     with pytest.raises(UsageError) as failed:
         keep(regions, gives(slot, function), {}, v.inventory(v.fpga()))
     assert (
-        'Slot0 of Stratix FPGA_1: the instance of the node has claimed CUSTOM_ACC_FN_GZIP, and it would get aes '
-        '(it can get another function when the instance is gone)'
+        'Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and the plan would program aes '
+        '(it can be reprogrammed after the instance has been deleted)'
     ) == str(failed.value)
 
 
@@ -332,9 +332,9 @@ def test_what_is_offered_as_its_function_keeps_it_while_anything_of_the_node_is_
     with pytest.raises(UsageError) as failed:
         keep((), gives('Slot0', 'aes'), single, v.inventory(v.fpga()))
     assert (
-        'Slot0 of Stratix FPGA1: it is offered as the function that it holds, gzip, and would get aes '
-        'while the instance of the node has claimed something of the node '
-        '(it can get another function when the instance is gone; a region (offer = "region") can at any time)'
+        'Slot0 of Stratix FPGA1: it is published as its function gzip, and the plan would program aes '
+        'while an instance has claimed anything of the node '
+        '(it can be reprogrammed after the instance has been deleted; a region (offer = "region") can at any time)'
     ) == str(failed.value)
 
 
@@ -357,7 +357,7 @@ def test_a_region_that_has_drifted_is_given_back_what_its_tenant_has_claimed():
 def test_a_region_that_is_claimed_as_two_functions_gets_no_third():
     """Rules may have changed between the two claims; either is as good."""
     regions = claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES'}))
-    with pytest.raises(UsageError, match='has claimed CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP, and it would get zip'):
+    with pytest.raises(UsageError, match='has claimed CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP, and the plan would program zip'):
         keep(regions, gives('Slot0', 'zip'), {}, v.inventory(v.fpga()))
     keep(regions, gives('Slot0', 'aes'), {}, v.inventory(v.fpga()))
 

@@ -213,21 +213,21 @@ def card(**values):
 )
 def test_what_no_conductor_wrote_is_refused(found):
     """Nothing is guessed, and nothing that unpacks without end is unpacked."""
-    with pytest.raises(StaleJob, match='what is remembered of the regions cannot be read'):
+    with pytest.raises(StaleJob, match='stored regions cannot be read'):
         read(found)
 
 
 @pytest.mark.parametrize(
     ('found', 'why'),
     [
-        ({}, 'another form'),
-        (altered(cards=['a']), 'a card of another form'),
-        (altered(**card(takes=3)), 'a slot of another form'),
-        (altered(**card(id='')), 'no name'),
-        (altered(**card(changed=5)), 'no time'),
-        (altered(at='2026-11-22T12:00:00'), '2026-11-22T12:00:00 names no time zone'),
-        (altered(cards=card()['cards'] * 2), 'a slot is there twice, or there are too many'),
-        ({'packed': base64.b64encode(zlib.compress(b' ' * 600_000 + b'1')).decode()}, 'too long, or cut'),
+        ({}, 'unknown format'),
+        (altered(cards=['a']), 'unknown format of a card'),
+        (altered(**card(takes=3)), 'unknown format of a slot'),
+        (altered(**card(id='')), 'not a valid name'),
+        (altered(**card(changed=5)), 'not a time'),
+        (altered(at='2026-11-22T12:00:00'), '2026-11-22T12:00:00 has no time zone'),
+        (altered(cards=card()['cards'] * 2), 'a slot is listed twice, or there are too many slots'),
+        ({'packed': base64.b64encode(zlib.compress(b' ' * 600_000 + b'1')).decode()}, 'compressed data too long or truncated'),
         ({'packed': '!AAAA'}, 'Only base64 data is allowed'),
     ],
 )
@@ -235,7 +235,7 @@ def test_what_is_wrong_is_said(found, why):
     """It ends as why a machine cannot be taken."""
     with pytest.raises(StaleJob) as failed:
         read(found)
-    assert f'what is remembered of the regions cannot be read: {why}' == str(failed.value)
+    assert f'stored regions cannot be read: {why}' == str(failed.value)
 
 
 def test_bounds_are_met_exactly():

@@ -182,8 +182,8 @@ def test_the_class_of_the_machine_is_no_class_of_a_card():
     with pytest.raises(UsageError) as failed:
         published('offer_class = "CUSTOM_BARE_METAL_1"', node=replace(v.NODE, resource_class='bare-metal.1'))
     assert (
-        f'offer_class of rule r for {v.fpga().label}: CUSTOM_BARE_METAL_1 is what the machine itself is claimed as: a flavor '
-        'for machines would get the card (choose another class)'
+        f'offer_class of rule r for {v.fpga().label}: CUSTOM_BARE_METAL_1 is the resource class of the node itself: a flavor '
+        'for nodes would claim the card (choose another resource class)'
     ) == str(failed.value)
     assert {'CUSTOM_BARE_METAL_1': 1} == inventories(published('offer = "device"', 'offer_class = "CUSTOM_BARE_METAL_1"'))[CARD]
 
@@ -381,7 +381,7 @@ def test_a_card_with_slots_is_like_no_other_one():
     with pytest.raises(UsageError) as failed:
         published('offer = "together"')
     assert (
-        f'offer = "together" of rule r for {v.fpga().label}: it has slots for functions, so it is not like any other one '
+        f'offer = "together" of rule r for {v.fpga().label}: a device with slots cannot be offered together with others '
         '(offer it as "function", "region" or "device")'
     ) == str(failed.value)
 

@@ -123,7 +123,7 @@ def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: NodeWithdrawal, 
         cloud.claim(consumer, of(root, 'Slot1'), AES)
     if when == 'while it is sent':
         sending.before = lambda method, url: cloud.claim(consumer, of(root, 'Slot1'), AES) if url == '/reshaper' else None
-    with pytest.raises(InventoryInUse, match='claimed right now'):
+    with pytest.raises(InventoryInUse, match='was just claimed'):
         shelf.withdraw(root, on)
     assert before == offers(cloud, root)
     assert [of(root, 'Slot1')] == list(cloud.ask('GET', f'/allocations/{consumer}')['allocations'])
@@ -144,7 +144,7 @@ def test_a_withdrawal_that_an_adapter_sends_twice_is_nobody_knows_whose(
             shelf.withdraw(root, on)
 
     sending.before = done_already
-    with pytest.raises(PlacementUnreachable, match='was withdrawn right now'):
+    with pytest.raises(PlacementUnreachable, match='its inventory was just withdrawn'):
         shelf.withdraw(root, on)
     assert before != offers(cloud, root)
     shelf.put_back(root, on.offered)
@@ -184,7 +184,7 @@ def test_every_claim_of_a_machine_is_told(cloud: Cloud, shelf: NodeWithdrawal, r
         assert (f'claimed: {told}', (told,)) == (shelf.busy(root), shelf.look(root).claims)
         cloud.free(consumer)
     gone = str(uuid.uuid4())
-    assert 'placement has no root provider of it' == shelf.busy(gone)
+    assert 'placement has no root provider for the node' == shelf.busy(gone)
     assert not shelf.look(gone).root
 
 
