@@ -9,12 +9,16 @@ IPMI_SCHEME = 'ipmi://'
 
 PORT_EXPECTED = 'a number from 1 to 65535 expected'
 
-KEY_EXPECTED = 'up to 40 hexadecimal digits expected, an even number of them'
+KEY_EXPECTED = 'an even number of hexadecimal digits expected, at most 40'
 
 IPMI_FIXED = (
     ('ipmi_protocol_version', '2.0', 'IPMI 1.5 encrypts nothing'),
-    ('ipmi_bridging', 'no', 'a BMC behind another one is not spoken to; controllers of cards are found by themselves'),
-    ('ipmi_priv_level', 'ADMINISTRATOR', 'firmware and locks are written with it; what only reads asks for less by itself'),
+    ('ipmi_bridging', 'no', 'a BMC behind another BMC is not supported; controllers of cards are found automatically'),
+    (
+        'ipmi_priv_level',
+        'ADMINISTRATOR',
+        'it is needed to write firmware and locks; sessions that only read use a lower privilege',
+    ),
 )
 """``ipmi_*`` keys of Ironic's driver_info that allow one value only: the key, that value, and the reason."""
 
@@ -38,9 +42,9 @@ def ipmi_address(host: str, port: int | None) -> str:
 def check_address(text: str) -> str | None:
     """Why a text is not a valid BMC address, or None when it is. The text is not repeated: it may hold a password."""
     both = '' if '://' in text else f' or {IPMI_SCHEME}192.0.2.1'
-    none = f'is no URL like {example(text)}{both}'
+    none = f'is not a URL such as {example(text)}{both}'
     if '@' in text:
-        return 'holds credentials; give them as username and password'
+        return 'contains credentials; give them as username and password'
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -52,9 +56,9 @@ def check_address(text: str) -> str | None:
     except ValueError:
         port = 0
     if port == 0:
-        return f'has no port that there is: {PORT_EXPECTED}'
+        return f'has an invalid port: {PORT_EXPECTED}'
     if parts.query or parts.fragment:
-        return 'holds more than scheme, host, port and path'
+        return 'contains more than scheme, host, port and path'
     if speaks_ipmi(text) and parts.path.strip('/'):
         return none
     return None

@@ -258,14 +258,14 @@ def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> DeviceRow:
     _check_pci(table, row.pci)
     for pattern in row.names:
         if not any(c.isalnum() for c in pattern):
-            raise table.error('names', f'{pattern!r} would match every device', 'name the beginning of the model')
+            raise table.error('names', f'{pattern!r} would match every device', 'give the beginning of the model')
     _check_traits(table, row.traits)
     for key, patterns in (('pci', row.pci), ('names', tuple(n.casefold() for n in row.names))):
         for pattern in patterns:
             line = seen.setdefault((pattern, row.display), table.line)
             if line != table.line:
-                hint = f'the row of line {line} has it already, and the first one counts'
-                raise table.error(key, f'{pattern!r} stands twice', hint)
+                hint = f'line {line} lists it already, and only the first row counts'
+                raise table.error(key, f'{pattern!r} is listed twice', hint)
     return row
 
 
@@ -275,7 +275,9 @@ def _naming(table: toml.Table) -> Naming:
     traits = frozenset(table.strings('traits') or ())
     table.finish()
     if kind is None or not pci or not traits:
-        raise table.error(None, 'needs kind, pci and traits', 'traits that depend on nothing else stand in a row [[device]]')
+        raise table.error(
+            None, 'needs kind, pci and traits', 'traits that do not depend on the PCI ids belong in a [[device]] row'
+        )
     _check_pci(table, pci)
     _check_traits(table, {t.replace(DEVICE, '0000') for t in traits})
     return Naming(kind=kind, pci=pci, traits=traits)
@@ -285,14 +287,14 @@ def _check_pci(table: toml.Table, patterns: Iterable[str]) -> None:
     for pattern in patterns:
         if PCI.fullmatch(pattern) is None:
             hint = 'write four digits each, * and ? for any: "0x10de:0x2330", "0x1da3:*"'
-            raise table.error('pci', f'{pattern!r} is no 0xVVVV:0xDDDD', hint)
+            raise table.error('pci', f'{pattern!r} does not have the form 0xVVVV:0xDDDD', hint)
 
 
 def _check_traits(table: toml.Table, traits: Iterable[str]) -> None:
     for trait in sorted(traits):
         if TRAIT.fullmatch(trait) is None:
-            hint = 'CUSTOM_ and then A to Z, 0 to 9 and _; or a standard one: HW_... or STORAGE_...'
-            raise table.error('traits', f'{trait!r} is no trait', hint)
+            hint = 'write CUSTOM_ and then A to Z, 0 to 9 and _; or a standard trait: HW_... or STORAGE_...'
+            raise table.error('traits', f'{trait!r} is not a trait name', hint)
 
 
 def _maker(table: toml.Table) -> DeviceMaker:

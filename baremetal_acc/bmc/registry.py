@@ -63,7 +63,7 @@ def _protocol(address: BmcAddress) -> str:
     if protocol is None:
         raise UsageError(
             argument=f'address of BMC {address.name}',
-            what=f'{address.address!r} has no scheme that a driver speaks',
+            what=f'{address.address!r} has no scheme that a driver supports',
             hint=f'write it as https://HOST[:PORT]; schemes: {", ".join(sorted(PROTOCOLS))}',
         )
     return protocol
@@ -79,7 +79,7 @@ def driver(protocol: str, known: Devices | None = None) -> Driver:
     def broken(manager: object, entry: object, exc: BaseException) -> None:
         raise AccError(
             f'plugin {protocol} ({GROUP}) cannot be loaded: {type(exc).__name__}: {exc}',
-            hint='repair or uninstall the package that brings it',
+            hint='repair or uninstall the package that provides it',
         ) from exc
 
     found: stevedore.NamedExtensionManager[Driver] = stevedore.NamedExtensionManager(

@@ -73,16 +73,16 @@ class AnswerParser:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            raise TransportError('the answer wants to switch protocols') from None
+            raise TransportError('the answer requests a switch of protocols (Upgrade)') from None
         except httptools.HttpParserError as exc:
             own = exc.__context__
             if isinstance(own, TransportError):
                 raise own from None
             if not self.complete:
-                raise TransportError(f'the answer is no HTTP: {str(exc)[:100]}') from None
+                raise TransportError(f'the answer is not HTTP: {str(exc)[:100]}') from None
         # Counts headers, and what chunks and trailers add to a body: the smallest chunks add six bytes to each byte.
         if self._beside > MAX_HEAD + 6 * self._packed:
-            raise TransportError(f'more than {MAX_HEAD} bytes of headers')
+            raise TransportError(f'the answer has more than {MAX_HEAD} bytes of headers')
         self.keep = self.keep and not self._more
 
     def content(self) -> bytes:
@@ -145,7 +145,7 @@ class _Unpack:
 
     def __init__(self, coding: str) -> None:
         if coding not in ('gzip', 'x-gzip', 'deflate'):
-            raise TransportError('the answer is packed in a way that was not asked for')
+            raise TransportError('the answer has a Content-Encoding that was not requested')
         self._engine = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def more(self, packed: bytes, most: int) -> bytes:
@@ -153,9 +153,9 @@ class _Unpack:
         try:
             return self._engine.decompress(packed, max(1, most + 1))
         except zlib.error as exc:
-            raise TransportError('the answer cannot be unpacked') from exc
+            raise TransportError('the answer cannot be decompressed') from exc
 
     def finish(self) -> None:
         """Raise an error if the end of the compressed body is missing."""
         if not self._engine.eof:
-            raise TransportError('the packed answer is cut off')
+            raise TransportError('the compressed answer is truncated')

@@ -203,11 +203,11 @@ def test_a_bmc_that_is_busy_says_so_once_and_is_not_waited_for_for_ever(desk, em
     assert 4 == done.code, done.err
     for said in (
         'the BMC has only answered that it is busy for 0:00:04: BMC host',
-        'busy, come back in 3600 s (HTTP 503)',
+        'busy, retry in 3600 s (HTTP 503)',
     ):
         assert said in done.errors[0]
     planned = [line for line in done.err.splitlines() if ': planned' in line]
     assert planned
     assert len(planned) == len({*planned}), planned
-    assert all('busy, come back in 3600 s' in line for line in planned)
+    assert all('busy, retry in 3600 s' in line for line in planned)
     assert locked(desk)

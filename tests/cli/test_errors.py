@@ -216,7 +216,7 @@ TABLE = (
     (state_that_others_may_write, 2, ('baremetal-acc: other users may write there', 'chmod 700')),
     (unreachable, 5, ('node-1', 'https://127.0.0.1:')),
     (wrong_password, 5, ('node-1', 'BMC host', 'https://127.0.0.1:')),
-    (untrusted, 5, ('node-1', 'BMC host', 'set verify_ca in ', 'bmcs.yaml to the file of the CA that signed it')),
+    (untrusted, 5, ('node-1', 'BMC host', 'set verify_ca in ', 'bmcs.yaml to the file of the CA that signed the certificate')),
     (wrong_digest, 4, ('node-1', 'image gpu-new', 'gpu-new.img', 'sha256', 'the catalogue says')),
     (catalogue_typo, 2, ('catalogue.toml, line 9', 'image[0].securty_version', 'did you mean security_version?')),
     (baseline_typo, 2, ('baseline.toml, line 18', 'host-devise', 'did you mean host-device?')),
@@ -244,8 +244,8 @@ TABLE = (
     (system_over_ipmi, 2, ('--system: does not apply to a BMC that is used over IPMI',)),
     (suite_over_redfish, 2, ('--cipher-suite: does not apply to a BMC that is used over Redfish',)),
     (suite_of_a_list, 2, ('--cipher-suite: applies only with --address', 'set cipher_suite of the BMC in bmcs.yaml')),
-    (no_port_of_ipmi, 2, ('--address: has no port that there is', '1 to 65535')),
-    (no_address_of_ipmi, 2, ('--address: is no URL like ipmi://192.0.2.1',)),
+    (no_port_of_ipmi, 2, ('--address: has an invalid port', '1 to 65535')),
+    (no_address_of_ipmi, 2, ('--address: is not a URL such as ipmi://192.0.2.1',)),
     (one_machine_twice, 2, ('bmcs.yaml, line 18', 'target node-2: its BMC host (https://127.0.0.1:', 'target node-1 (line 3)')),
     (no_baseline, 2, ('none.toml', 'cannot be read', '(--baseline names it)')),
     (no_baseline_of_an_option, 2, ('none.toml', '(option [baremetal_acc] baseline names it; use --baseline for another file')),
@@ -259,7 +259,7 @@ TABLE = (
         no_scheme,
         2,
         (
-            '--address: is no URL like https://192.0.2.1 or ipmi://192.0.2.1 (https://HOST[:PORT] for Redfish, '
+            '--address: is not a URL such as https://192.0.2.1 or ipmi://192.0.2.1 (https://HOST[:PORT] for Redfish, '
             'ipmi://HOST[:PORT] for IPMI)',
         ),
     ),

@@ -273,7 +273,7 @@ def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_lock
             0x0C,
             0x01,
             b'\x08\2\1\1\1\1\0',
-            'channel 8h takes logins of IPMI 1.5 without a password',
+            'channel 8h accepts IPMI 1.5 logins without a password',
             [f'lan set 8 auth {level} MD5' for level in ('CALLBACK', 'USER', 'OPERATOR', 'ADMIN')],
         ),
     ],

@@ -60,7 +60,7 @@ def test_an_empty_slot_for_a_card_is_named_by_the_operator(desk, rented):
     rented(*HARMLESS, 'empty-slot')
     _, hiding, _ = seen(desk)
     assert 1 == len(hiding)
-    assert "the name 'PERC2' in [baremetal_acc] devices" in hiding[0]['reason']
+    assert "the name 'PERC2' to a file in [baremetal_acc] devices" in hiding[0]['reason']
     assert 4 == desk.run('plan', *desk.options).code
     assert 3 == desk.run('verify', *desk.options).code
     (desk.folder / 'devices.d').mkdir()

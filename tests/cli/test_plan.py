@@ -154,8 +154,11 @@ def test_a_bmc_that_only_fetches_is_served_and_the_address_is_gone_afterwards(de
 @pytest.mark.parametrize(
     ('option', 'says'),
     [
-        ('image_server_ports = 99999', 'image_server_ports: no port from 99999 to 99999 of 127.0.0.1 can be listened at'),
-        ('image_server_ports = 9-8', 'the last is lower than the first'),
+        (
+            'image_server_ports = 99999',
+            'image_server_ports: no port from 99999 to 99999 of 127.0.0.1 is available to listen on',
+        ),
+        ('image_server_ports = 9-8', 'the last port is lower than the first'),
         ('image_server_certificate = /nope.pem', 'image_server_certificate: /nope.pem cannot be used'),
     ],
 )

@@ -232,7 +232,7 @@ def test_what_cannot_be_read_is_listed_and_stops_nothing(desk: Desk, emulated_re
     done = desk.run('record', 'node-1', '--output', 'out', '-f', 'json')
     assert 3 == done.code
     (warning,) = [line for line in done.err.splitlines() if 'not all could be recorded' in line]
-    assert '/redfish/v1/Systems/1/Processors: the answer is no JSON' in warning
+    assert '/redfish/v1/Systems/1/Processors: the answer is not JSON' in warning
     missed = {m['uri']: m['harmless'] for m in done.document['targets'][0]['missed']}
     assert {'/redfish/v1/Systems/1/Processors': False, '/redfish/v1/Systems/1/Bios': True} == {
         uri: harmless for uri, harmless in missed.items() if uri.startswith('/redfish/v1/Systems')
@@ -240,7 +240,7 @@ def test_what_cannot_be_read_is_listed_and_stops_nothing(desk: Desk, emulated_re
     assert 2 == len([uri for uri in missed if not uri.startswith('/redfish/v1/Systems')])
     readme = (desk.folder / 'out/README.md').read_text()
     assert '## Could not be recorded: 1' in readme
-    assert 'the answer is no JSON' in readme
+    assert 'the answer is not JSON' in readme
 
 
 @pytest.mark.parametrize(

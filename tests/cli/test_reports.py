@@ -330,10 +330,22 @@ def fetching_by(protocol: str) -> dict[str, Any]:
 SERVED = 'image_server_host = 127.0.0.1\n'
 START = {'MultipartHttpPushUri@Redfish.OperationApplyTimeSupport': {'SupportedValues': ['OnStartUpdateRequest']}}
 WAYS = {
-    'HttpPushUri': (lambda d: only(d, HttpPushUri=SERVICE), SERVED, 'and has no HttpPushUriTargets'),
-    'OnStartUpdateRequest': (lambda d: d.update(START), SERVED, 'it applies images only at OnStartUpdateRequest'),
-    'HTTPS': (lambda d: only(d, **fetching_by('HTTPS')), SERVED, 'it fetches images by HTTPS, and they are served by HTTP'),
-    'TFTP': (lambda d: only(d, **fetching_by('TFTP')), SERVED, 'it fetches images by TFTP, and they are served by HTTP'),
+    'HttpPushUri': (lambda d: only(d, HttpPushUri=SERVICE), SERVED, 'without HttpPushUriTargets'),
+    'OnStartUpdateRequest': (
+        lambda d: d.update(START),
+        SERVED,
+        'images are applied only at OnStartUpdateRequest (OperationApplyTime)',
+    ),
+    'HTTPS': (
+        lambda d: only(d, **fetching_by('HTTPS')),
+        SERVED,
+        'the BMC fetches images over HTTPS, but they are served over HTTP',
+    ),
+    'TFTP': (
+        lambda d: only(d, **fetching_by('TFTP')),
+        SERVED,
+        'the BMC fetches images over TFTP, but they are served over HTTP',
+    ),
     'not-served': (lambda d: only(d, **fetching_by('HTTP')), '', 'set option [baremetal_acc] image_server_host'),
 }
 """What an UpdateService offers alone, and why nothing can be sent to it."""
@@ -619,9 +631,9 @@ def test_a_certificate_for_another_name_is_refused(make, front, subject):
     address = front(site, lambda request, ask: ask(), tls=tls)
     site.prepare(address=address, verify_ca=str(certificate))
     told = (
-        'its certificate is not trusted',
+        'the certificate is not trusted',
         "not valid for '127.0.0.1'",
-        '(use a name in its address that its certificate has as a subjectAltName',
+        '(use a host name that is a subjectAltName of the certificate',
     )
     site.check_untouched(site.run('inventory'), 5, *told)
     site.prepare(address=address, verify_ca=False)
@@ -657,7 +669,7 @@ def cisco(path: str, found: Any) -> None:
 
 
 SHOWN = {
-    'DMTF/libredfish#27': (one_member_alone, 4, 'Members is missing or no array'),
+    'DMTF/libredfish#27': (one_member_alone, 4, 'Members is missing, or not an array'),
     'Nuvoton-Israel/openbmc#202': (count_of_none, 3, ''),
     'bb-Ricardo/check_redfish#162': (members_of_null, 3, ''),
     'bb-Ricardo/check_redfish#157': (cisco, 3, ''),
@@ -692,7 +704,7 @@ def test_a_card_that_is_dropped_is_missed(make, front):
     path = site.desk.folder / 'baseline.toml'
     path.write_text(path.read_text().replace('match =', 'count = 2\nmatch ='))
     seen = site.run('inventory')
-    assert (0, True) == (seen.code, f'leads to {PROCESSORS}/GPU_1, and no device is there' in seen.err), seen.err
+    assert (0, True) == (seen.code, f'points to {PROCESSORS}/GPU_1, where no device was found' in seen.err), seen.err
     site.check_untouched(site.apply(), 4, 'rule gpus: expected 2 matching devices, found 1')
 
 

@@ -188,12 +188,21 @@ def test_a_bmc_that_lies_about_a_version_is_found_out(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ('fault', 'says'),
     [
-        (('http-status', {'uri': f'{ROT}/Actions/*', 'method': 'POST', 'status': 500}), 'it was asked to sign, and did not'),
-        (('truncated-json', {'uri': f'{ROT}/Actions/*'}), 'it answered neither measurements nor a task'),
-        (('refuse', {'uri': f'{ROT}/Actions/*'}), 'it was asked to sign, and did not'),
-        (('http-status', {'uri': '*/HGX_ERoT_GPU_0/Certificates/*', 'status': 404}), 'it was asked to sign, and did not'),
+        (
+            ('http-status', {'uri': f'{ROT}/Actions/*', 'method': 'POST', 'status': 500}),
+            'signed measurements were requested, but not received',
+        ),
+        (('truncated-json', {'uri': f'{ROT}/Actions/*'}), 'the answer contains neither measurements nor a task'),
+        (('refuse', {'uri': f'{ROT}/Actions/*'}), 'signed measurements were requested, but not received'),
+        (
+            ('http-status', {'uri': '*/HGX_ERoT_GPU_0/Certificates/*', 'status': 404}),
+            'signed measurements were requested, but not received',
+        ),
         (('http-status', {'uri': ROT, 'status': 403}), 'could not be read'),
-        (('http-status', {'uri': '/redfish/v1/ComponentIntegrity', 'status': 403}), 'who signs could not be read'),
+        (
+            ('http-status', {'uri': '/redfish/v1/ComponentIntegrity', 'status': 403}),
+            'the ComponentIntegrity resources could not be read',
+        ),
     ],
 )
 def test_a_root_of_trust_that_cannot_be_asked_is_not_known(machine: Machine, fault: tuple[str, Any], says: str) -> None:

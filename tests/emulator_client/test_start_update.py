@@ -119,7 +119,7 @@ def test_nothing_is_started_beside_what_somebody_else_lets_wait(server: Callable
     with connect(machine) as connection, connect(machine) as theirs:
         progress = connection.push(EROT, image())
         waits = theirs.push(other, image())
-        with pytest.raises(BmcBusy, match='would start something that is not ours, too'):
+        with pytest.raises(BmcBusy, match='would also start the update of another client'):
             connection.go_on(EROT, image(), progress)
         assert 0 == starts(machine)
         theirs.cancel(waits.task)

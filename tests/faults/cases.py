@@ -392,7 +392,7 @@ CASES: dict[str, Case] = {
         meets=meanwhile('certificate-changed'),
         ends=Ending.UNKNOWN,
         says=(
-            'its certificate is not trusted: unable to get local issuer certificate (set verify_ca',
+            'the certificate is not trusted: unable to get local issuer certificate (set verify_ca',
             'as the final inspection failed',
         ),
     ),
@@ -416,7 +416,7 @@ CASES: dict[str, Case] = {
         number='F15',
         meets=meanwhile('truncated-json', uri=ITEM_URI),
         ends=Ending.UNKNOWN,
-        says=('HGX_FW_ERoT_GPU_0: the answer is no JSON',),
+        says=('HGX_FW_ERoT_GPU_0: the answer is not JSON',),
     ),
     'json-with-duplicate-keys': Case(
         number='F15', meets=meanwhile('strange-json', how='duplicate-keys', count=10), ends=Ending.DONE
@@ -425,7 +425,7 @@ CASES: dict[str, Case] = {
         number='F15',
         meets=meanwhile('strange-json', how='duplicate-keys', uri=f'{ITEMS}*'),
         ends=Ending.UNKNOWN,
-        says=("HGX_FW_ERoT_GPU_0: the answer gives '@odata.id' twice, with different values",),
+        says=("HGX_FW_ERoT_GPU_0: the answer contains '@odata.id' twice, with different values",),
     ),
     'json-huge': Case(number='F15', meets=meanwhile('strange-json', how='huge', count=3), ends=Ending.DONE),
     'json-huge-for-good': Case(

@@ -462,7 +462,7 @@ class TestNoAnswer(IpmiCase):
         assert '0b0b' not in told
         self.config(group='baremetal_acc', bmc_timeout=1)
         self.machine.stop()
-        assert 'it cannot be reached' in self.failed()
+        assert 'not reachable' in self.failed()
 
 
 class TestForgetful(IpmiCase):

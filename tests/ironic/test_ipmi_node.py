@@ -96,7 +96,7 @@ class TestOfIpmi(AddressCase, IpmiCase):
             ({'ipmi_cipher_suite': '0'}, "ipmi_cipher_suite is '0': too weak"),
             ({'ipmi_cipher_suite': 'many'}, "ipmi_cipher_suite is 'many': too weak or unknown"),
             ({'ipmi_hex_kg_key': 12}, 'ipmi_hex_kg_key is not a string'),
-            ({'ipmi_hex_kg_key': '0x12'}, 'ipmi_hex_kg_key: up to 40 hexadecimal digits expected'),
+            ({'ipmi_hex_kg_key': '0x12'}, 'ipmi_hex_kg_key: an even number of hexadecimal digits expected'),
             ({'ipmi_protocol_version': '1.5'}, "ipmi_protocol_version is '1.5'; it must be '2.0', or not set: IPMI 1.5"),
             ({'ipmi_bridging': 'single'}, "ipmi_bridging is 'single'; it must be 'no', or not set"),
             ({'ipmi_priv_level': 'OPERATOR'}, "ipmi_priv_level is 'OPERATOR'; it must be 'ADMINISTRATOR', or not set"),
@@ -172,11 +172,11 @@ class TestOfRedfish(AddressCase):
         (OVER_IPMI | {'hex_kg_key': KEY}, 'unknown keys: hex_kg_key; known: address, cipher_suite'),
         (OVER_IPMI | {'cipher_suite': 1}, 'cipher_suite is 1: too weak'),
         (OVER_IPMI | {'cipher_suite': True}, 'cipher_suite is True: too weak'),
-        (OVER_IPMI | {'secret_hex_kg_key': 'x'}, 'secret_hex_kg_key: up to 40 hexadecimal digits'),
+        (OVER_IPMI | {'secret_hex_kg_key': 'x'}, 'secret_hex_kg_key: an even number of hexadecimal digits'),
         (OVER_IPMI | {'secret_hex_kg_key': 12}, 'secret_hex_kg_key is not a string'),
         (OVER_IPMI | {'password': ''}, 'password is missing'),
-        (OVER_IPMI | {'address': 'ipmi://acc:hunter2@192.0.2.7'}, 'address holds credentials'),
-        (OVER_IPMI | {'address': 'ipmi://192.0.2.7/redfish'}, 'address is no URL like ipmi://192.0.2.1'),
+        (OVER_IPMI | {'address': 'ipmi://acc:hunter2@192.0.2.7'}, 'address contains credentials'),
+        (OVER_IPMI | {'address': 'ipmi://192.0.2.7/redfish'}, 'address is not a URL such as ipmi://192.0.2.1'),
     )
 
     def test_one_may_speak_ipmi(self) -> None:

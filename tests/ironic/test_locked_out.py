@@ -17,7 +17,7 @@ from tests.unit.planning import values as v
 ON, OFF = PowerState.ON, PowerState.OFF
 REFUSED = BmcRefused(bmc='host', what='not now', reason=BmcRefusalReason.INVALID_REQUEST)
 CHANGING = BmcRefused(bmc='host', what='it changes', reason=BmcRefusalReason.CONFLICT)
-BUSY = BmcBusy(bmc='host', what='its power does not allow Off now')
+BUSY = BmcBusy(bmc='host', what='the power state does not allow Off now')
 LOST = BmcUnreachable(bmc='host', what='no answer')
 UNSENT = BmcUnreachable(bmc='host', what='no connection', sent=False)
 

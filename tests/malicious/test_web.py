@@ -241,7 +241,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a redirect on two lines': (
         Attack.REDIRECT,
         lambda web, other, data: moved(f'Location: http://127.0.0.1:{web.port}', f' @127.0.0.1:{other.port}{PATH}'),
-        ('cannot be read', 'is no HTTP'),
+        ('cannot be read', 'is not HTTP'),
     ),
     'a redirect with the right bytes beside it': (
         Attack.REDIRECT,
@@ -338,7 +338,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'a chunk of all bytes that there are': (
         Attack.OVERSIZED,
         lambda web, other, data: chunked(end=b'ffffffffffffffffff\r\n' + data + b'x'),
-        ('cannot be read', 'is no HTTP'),
+        ('cannot be read', 'is not HTTP'),
     ),
     'announced as a tebibyte': (
         Attack.OVERSIZED,
@@ -350,7 +350,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
         lambda web, other, data: raw(
             'HTTP/1.1 200 OK', f'Content-Length: {len(data)}', 'Content-Length: 1', 'Connection: close', body=data
         ),
-        ('cannot be read', 'is no HTTP'),
+        ('cannot be read', 'is not HTTP'),
     ),
     'in chunks that are none': (
         Attack.BAD_SERVER,

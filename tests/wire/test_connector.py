@@ -109,7 +109,7 @@ def test_retry_after_as_a_date_is_honoured(bmc: Any, reply: Callable[..., Any]) 
 def test_a_bmc_that_wants_longer_than_our_patience_is_busy(bmc: Any, reply: Callable[..., Any]) -> None:
     """An hour is not waited for within a read."""
     bmc.replies['GET', SYSTEM] = reply(503, Retry_After='3600')
-    with bmc.connect() as connection, pytest.raises(BmcBusy, match='come back in 3600 s'):
+    with bmc.connect() as connection, pytest.raises(BmcBusy, match='retry in 3600 s'):
         connection.writer().fresh(SYSTEM)
     assert [] == bmc.slept
 
@@ -180,7 +180,7 @@ def test_a_link_off_the_bmc_is_not_followed(bmc: Any, link: str) -> None:
     """Neither another host, nor another port or scheme of the same one."""
     with bmc.connect() as connection:
         before = len(bmc.seen)
-        with pytest.raises(BmcAnswerInvalid, match='leads off the BMC'):
+        with pytest.raises(BmcAnswerInvalid, match='does not point to this BMC'):
             connection.writer().fresh(link)
         assert before == len(bmc.seen)
 
@@ -188,7 +188,7 @@ def test_a_link_off_the_bmc_is_not_followed(bmc: Any, link: str) -> None:
 def test_a_redirect_off_the_bmc_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:
     """A read follows redirects within the BMC only."""
     bmc.replies['GET', SYSTEM] = reply(302, Location='https://evil.example/')
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='leads off the BMC'):
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='does not point to this BMC'):
         connection.writer().fresh(SYSTEM)
     assert all('evil' not in r.url for r in bmc.requests)
 
@@ -196,7 +196,7 @@ def test_a_redirect_off_the_bmc_is_not_followed(bmc: Any, reply: Callable[..., A
 def test_a_redirect_in_a_circle_ends(bmc: Any, reply: Callable[..., Any]) -> None:
     """Three are followed."""
     bmc.replies['GET', SYSTEM] = reply(301, Location=SYSTEM)
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='circle'):
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='redirect loop'):
         connection.writer().fresh(SYSTEM)
     assert 5 >= bmc.count('GET', SYSTEM)
 
@@ -219,7 +219,7 @@ def test_a_write_is_not_redirected_to_another_resource(bmc: Any, reply: Callable
     """Nor to another host, nor to where it was sent."""
     bmc.replies['POST', SYSTEM] = reply(code, Location=place)
     error = BmcAnswerInvalid if code == 302 else BmcRefused  # some services send that after they have done it
-    with bmc.connect() as connection, pytest.raises(error, match=r'redirect|leads off'):
+    with bmc.connect() as connection, pytest.raises(error, match=r'redirect|does not point to this BMC'):
         connection.writer().post(SYSTEM, {})
     assert 1 == bmc.count('POST')
     assert all('evil' not in r.url for r in bmc.requests)
@@ -574,7 +574,7 @@ def test_something_that_is_no_redfish_service_is_said_so(bmc: Any, root: str | N
         del bmc.tree['/redfish/v1']
     else:
         bmc.tree['/redfish/v1'] = root
-    with pytest.raises(BmcAnswerInvalid, match='no Redfish service answers there'):
+    with pytest.raises(BmcAnswerInvalid, match='no Redfish service at this address'):
         bmc.connect()
 
 

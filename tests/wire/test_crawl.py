@@ -136,8 +136,8 @@ def test_a_read_that_fails_stops_nothing(bmc, reply):
     found = crawled(bmc)
     assert f'{SYSTEM}/PCIeDevices/2' in found.resources
     reasons = {m.uri.removeprefix(f'{SYSTEM}/'): (m.harmless, m.reason) for m in found.missed}
-    assert (True, 'nothing is there (HTTP 404)') == reasons['Processors']
-    assert (False, 'the answer is no JSON') == reasons['PCIeDevices/0']
+    assert (True, 'not found (HTTP 404)') == reasons['Processors']
+    assert (False, 'the answer is not JSON') == reasons['PCIeDevices/0']
     assert 'HTTP 403' in reasons['PCIeDevices/1'][1]
     assert 'nested' in reasons['PCIeDevices/3'][1]
     assert None is found.stopped
@@ -178,7 +178,7 @@ def test_bounds_hold_on_an_endless_tree(bmc):
     assert 'bytes' in (found.stopped or '')
     found = crawled(bmc, bounds=CrawlBounds(time=timedelta(0)))
     assert {} == found.resources
-    assert 'longer than' in (found.stopped or '')
+    assert 'time limit of' in (found.stopped or '')
 
 
 def test_a_resource_is_asked_for_once(bmc):

@@ -131,7 +131,7 @@ def test_what_is_three_bridges_away_is_told_of_and_not_asked(site):
     site.far.behind[3, 0x76] = EmulatedController(address=0x76)
     Repository((EmulatedControllerLocator(name='Further', address=0x76, channel=3, instance=0x64),), longest=16).join(site.far)
     (gap,) = [gap for gap in site.look().gaps if '3-76' in gap.ref.uri]
-    assert (True, 'it is behind more than 2 controllers') == (gap.hides, gap.reason)
+    assert (True, 'the controller is behind more than 2 others') == (gap.hides, gap.reason)
     assert (APP, 0x34) not in {(netfn, command) for netfn, command, _ in site.asked}
 
 

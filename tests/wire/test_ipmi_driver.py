@@ -159,8 +159,8 @@ def test_a_look_shows_the_cards_where_they_are(site):
     assert [
         (
             ref('/ipmi/fru/4'),
-            'Mystery 9: a card that the table does not know: not taken for an accelerator '
-            '(a file in [baremetal_acc] devices may name it)',
+            'Mystery 9: this card is not in the device table, and is not treated as an accelerator '
+            '(a file in [baremetal_acc] devices can list it)',
         )
     ] == [(gap.ref, gap.reason) for gap in look.gaps]
     assert 0 == site.endpoint.sessions
@@ -178,7 +178,7 @@ def test_firmware_is_that_of_the_board_with_the_controller(site):
     ] == shown
     (device,) = look.platform_devices
     assert ('firmware', 'BMC', ref('/ipmi/hpm/0')) == (device.kind, device.model, device.ref)
-    assert 'version 1.04 of component 0 of HPM.1' in device.reason
+    assert 'version 1.04 of HPM.1 component 0' in device.reason
     assert ('1.04', 'Server 9', PowerState.ON, ref('/ipmi/chassis')) == (
         look.facts.firmware_version,
         look.facts.product,
@@ -213,7 +213,9 @@ def test_equal_serial_numbers_identify_nothing(lan):
     site.amc_frus.contents[0] = bytearray(board('Alveo U50', 'A-1'))
     look = site.look()
     assert ['serial:A-1@AMC 1', 'serial:A-1@Card 3'] == [a.id for a in look.accelerators]
-    assert 2 == len([gap for gap in look.gaps if 'they may be one, seen twice' in gap.reason and gap.accelerator is not None])
+    assert 2 == len(
+        [gap for gap in look.gaps if 'they may be the same board, found twice' in gap.reason and gap.accelerator is not None]
+    )
 
 
 def test_what_cannot_be_read_is_a_gap_that_hides(lan):
@@ -229,7 +231,7 @@ def test_what_cannot_be_read_is_a_gap_that_hides(lan):
     assert 'completion code FFh' in gap.reason
     site.amc.guards.append(lambda request: 0xC0 if request.netfn == 0x2C else None)
     gaps = [gap for gap in site.look().gaps if gap.ref == ref('/ipmi/0-72/hpm')]
-    assert ['it is busy (C0h)'] == [gap.reason.partition(': ')[2] for gap in gaps]
+    assert ['the controller is busy (C0h)'] == [gap.reason.partition(': ')[2] for gap in gaps]
 
 
 def test_a_damaged_fru_is_believed_where_its_sums_fit(lan):
@@ -255,7 +257,7 @@ def test_a_look_ends_with_its_budget(site):
     site.line.delay_seconds = 0.05
     began = time.monotonic()
     with site.connect(budget=timedelta(seconds=0.5)) as connection:
-        with pytest.raises(BmcUnreachable, match='the time for one look is used up'):
+        with pytest.raises(BmcUnreachable, match='the time for the inspection is used up'):
             connection.look(NOW)
         assert time.monotonic() - began < 15
     assert 0 == site.endpoint.sessions
@@ -275,9 +277,9 @@ def test_a_look_can_be_stopped(site):
     ('more', 'error', 'text'),
     [
         ({'password': 'wrong'}, BmcNotAuthorised, 'the password is wrong'),
-        ({'password': None}, UsageError, 'password: it is empty'),
-        ({'username': None}, UsageError, 'username: it is empty'),
-        ({'cipher_suite': 2}, UsageError, 'cipher suite: 2 is not used'),
+        ({'password': None}, UsageError, 'password: must not be empty'),
+        ({'username': None}, UsageError, 'username: must not be empty'),
+        ({'cipher_suite': 2}, UsageError, 'cipher suite: 2 is not supported'),
         ({'key': b'k'}, BmcNotAuthorised, 'K_G'),
     ],
 )
@@ -361,7 +363,7 @@ def test_a_component_is_read_now(site):
         for accelerator in look.accelerators:
             for item in accelerator.firmware:
                 assert item == connection.component(item.ref)
-        with pytest.raises(BmcRefused, match='it has no such component any more') as caught:
+        with pytest.raises(BmcRefused, match='the component no longer exists') as caught:
             connection.component(ref('/ipmi/0-72/hpm/5'))
         assert caught.value.gone, 'as over Redfish: the card is looked at instead'
         with pytest.raises(BmcRefused, match='no such resource'):
@@ -379,7 +381,7 @@ def test_the_power_is_told_and_changed(site):
         connection.reset(system, ResetKind.POWER_CYCLE)
         assert [Control.OFF, Control.ON, Control.RESET, Control.CYCLE] == site.controls
         for wrong in (PowerState.PAUSED,):
-            with pytest.raises(BmcUnsupported, match='cannot be asked for over IPMI'):
+            with pytest.raises(BmcUnsupported, match='cannot be requested over IPMI'):
                 connection.set_power(system, wrong)
         with pytest.raises(BmcRefused, match='no such resource'):
             connection.power(ref('/ipmi'))
@@ -411,7 +413,7 @@ def test_an_order_that_its_power_does_not_allow_now_is_asked_for_later(site):
 
     site.control = control
     with site.connect() as connection:
-        with pytest.raises(BmcBusy, match='its power does not allow Off now'):
+        with pytest.raises(BmcBusy, match='the power state does not allow Off now'):
             connection.set_power(system, PowerState.OFF)
         code = CompletionCode.INVALID_FIELD
         with pytest.raises(BmcRefused):
@@ -422,7 +424,7 @@ def test_only_an_administrator_restarts_the_bmc(site):
     """An operator is refused, and nothing restarts; the session of an administrator is closed again."""
     resets = []
     site.bmc.on_reset.append(lambda: resets.append(1))
-    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user may not be administrator'):
+    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user lacks the privilege administrator'):
         connection.reset(ref('/ipmi'), ResetKind.BMC_RESET)
     assert [] == resets
     with site.connect(username='admin') as connection:
@@ -450,7 +452,7 @@ def test_who_may_only_operate_is_found_out_by_one_login(lan):
     with site.connect(username='admin') as connection:
         connection.may_write()
         assert 1 == site.endpoint.sessions
-    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user may not be administrator'):
+    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user lacks the privilege administrator'):
         connection.may_write()
 
 
@@ -462,7 +464,7 @@ def test_a_controller_that_does_not_tell_what_it_is_at_is_named(lan):
         site.amc.guards.append(lambda request: 0xC0 if request.command == 0x34 else None)
         _, (gap,) = _with_tasks(connection, look)
     assert ref('/ipmi/0-72/hpm') == gap.ref
-    assert 'the running tasks could not be read: Get Upgrade Status: it is busy' in gap.reason
+    assert 'the running tasks could not be read: Get Upgrade Status: the controller is busy' in gap.reason
 
 
 def test_nothing_is_written_by_uri(site):
@@ -475,10 +477,10 @@ def test_nothing_is_written_by_uri(site):
             lambda: writer.patch(document, {}),
             lambda: writer.post('/ipmi', {}),
         ):
-            with pytest.raises(BmcRefused, match='no such resource: it is spoken to by IPMI'):
+            with pytest.raises(BmcRefused, match='no such resource: this BMC is accessed over IPMI'):
                 attempt()
         for uri in ('/ipmi/0-72/hpm', '/ipmi/0-72/fru/0', '/ipmi', '/redfish/v1'):
-            with pytest.raises(BmcUnsupported, match='no component that takes an image over IPMI'):
+            with pytest.raises(BmcUnsupported, match='not a component that takes an image over IPMI'):
                 connection.push(ref(uri), None)
         assert () == connection.measure([], NOW)
 
@@ -678,7 +680,7 @@ def test_a_look_at_ipmi_sim(sim, monkeypatch):
         assert ('9.08', 'Server 9', PowerState.OFF) == (look.facts.firmware_version, look.facts.product, look.facts.power)
         # It refuses what it does not know to all but administrators: as such a one we are told that there is no such command.
         assert ((), None, None) == (look.gaps, look.facts.update, look.reader.peek('/ipmi/firewall/f'))
-    with pytest.raises(BmcUnsupported, match='does not offer cipher suite 17'):
+    with pytest.raises(BmcUnsupported, match='does not support cipher suite 17'):
         IpmiDriver().connect(of_sim(sim, cipher_suite=17))
     with pytest.raises(BmcNotAuthorised, match='the password is wrong'):
         IpmiDriver().connect(of_sim(sim, password='wrong'))

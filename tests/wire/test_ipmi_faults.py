@@ -256,8 +256,8 @@ def malformed(how, words='no answer', *, method='session', error=BmcUnreachable,
 
 
 NO_ANSWER = 'command {}: no answer in 0.4 s'
-NO_LOGIN = 'the login is not answered as it should be'
-FLOOD = 'more than 1000 datagrams came that'
+NO_LOGIN = 'invalid answer to the login'
+FLOOD = 'more than 1000 datagrams received that'
 ROWS = {
     'nobody listens': Row(
         address={'address': 'ipmi://127.0.0.1:9'}, error=BmcUnreachable, words='Connection refused', again=True
@@ -272,16 +272,16 @@ ROWS = {
     'the password is changed in the middle': Row(
         faults=(fault('password-rotated'),), since='0A/23', address=SHORT, error=BmcNotAuthorised, words='the password is wrong'
     ),
-    'it demands a K_G, and none is given': Row(ill=keyed, error=BmcNotAuthorised, words='it has a key of its own (K_G)'),
+    'it demands a K_G, and none is given': Row(ill=keyed, error=BmcNotAuthorised, words='the BMC has a key (K_G)'),
     'it demands another K_G than the one given': Row(
         ill=keyed, address={'key': b'another'}, error=BmcNotAuthorised, words='check the K_G of the BMC'
     ),
-    'it has no free session': Row(ill=full, error=BmcBusy, words='it has no room for another session'),
+    'it has no free session': Row(ill=full, error=BmcBusy, words='no session is free'),
     'it stops answering during an inspection': Row(
         faults=(restarts('0A/11'),), address=SHORT, error=BmcUnreachable, words='no answer'
     ),
     'it stops answering while it is locked': Row(
-        verb='lock', faults=(restarts('06/60'),), address=SHORT, error=BmcUnreachable, words='; what it changed could not be'
+        verb='lock', faults=(restarts('06/60'),), address=SHORT, error=BmcUnreachable, words='; the change could not be'
     ),
     'one command is never answered': Row(
         faults=(fault('hang', method='0A/10', device='*', uri='00', count=1),), address=SHORT, told=NO_ANSWER.format('0Ah/10h')
@@ -314,7 +314,7 @@ ROWS = {
         faults=(restarts('2C/32', seconds=0.5),),
         address=SHORT,
         error=BmcAnswerInvalid,
-        words='nothing of it is activated',
+        words='nothing was activated',
         asks=untouched,
     ),
     'a restart during the activation': Row(
@@ -352,7 +352,7 @@ ROWS = {
         lambda box, done: isinstance(done, BmcError) or 'locked-reported' == done.lock,
         sure=False,
         error=BmcUnreachable,
-        words='it was sent once',
+        words='the command was sent once',
     ),
     'three answers are malformed': Row(
         faults=tuple(fault('ipmi-malformed', how=how, count=1) for how in ('integrity', 'truncated', 'sequence')),
@@ -369,7 +369,7 @@ ROWS = {
     'answers as long as UDP can carry': malformed('huge'),
     'floods of invalid datagrams': malformed('garbage', FLOOD, error=BmcUnreachable, address=LONG, again=True, since='0A/23'),
     'SHA-1 lengths with suite 17': malformed(
-        'sha1', 'has 20 bytes, and 32 are needed by cipher suite 17', method='login', error=BmcAnswerInvalid
+        'sha1', 'length 20, minimum 32 bytes for cipher suite 17', method='login', error=BmcAnswerInvalid
     ),
     'a login cut off': malformed('truncated', NO_LOGIN, method='login', error=BmcAnswerInvalid),
     'wrong lengths in the login': malformed('lengths', NO_LOGIN, method='login', error=BmcAnswerInvalid),

@@ -152,7 +152,7 @@ def test_a_session_is_closed_in_every_way_out(site):
     with pytest.raises(BmcUnreachable, match=r'command 06h/01h: the session is closed'):
         identify(session)
     site.controller.add(0x06, 0x3B, lambda _: b'\x02', privilege=emulated.EmulatedPrivilege.CALLBACK, least=1)
-    with pytest.raises(BmcNotAuthorised, match='it gave another one: the user may not be administrator'):
+    with pytest.raises(BmcNotAuthorised, match='the BMC set another level: the user lacks the privilege administrator'):
         site.login()
     assert 0 == site.endpoint.sessions
 
@@ -175,21 +175,21 @@ def test_a_session_whose_bmc_fell_silent_is_closed_quickly(site):
             {'password': 'wrong'},
             4,
             BmcNotAuthorised,
-            'the password is wrong (RAKP 2) (check username and password; a BMC that wants',
+            'the password is wrong (RAKP 2) (check username and password; a BMC that needs',
         ),
-        ({'username': 'nobody'}, 4, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: it knows no such user'),
+        ({'username': 'nobody'}, 4, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: the user does not exist'),
         (
             {'username': 'oper', 'password': 'the operator'},
             4,
             BmcNotAuthorised,
-            'RAKP 2: refused with status 0Ah: the user may not be administrator (let the BMC give that user the privilege',
+            'RAKP 2: refused with status 0Ah: the user lacks the privilege administrator (grant the user the privilege',
         ),
-        ({'username': 'user', 'password': 'a mere user'}, 3, BmcNotAuthorised, 'the user may not be operator'),
+        ({'username': 'user', 'password': 'a mere user'}, 3, BmcNotAuthorised, 'the user lacks the privilege operator'),
         (
             {'key': b'another'},
             4,
             BmcNotAuthorised,
-            'its proof (RAKP 4) does not fit: it may have a key of its own (K_G), and it',
+            'the integrity check value of RAKP 4 is wrong: the BMC may have a key (K_G), but not',
         ),
     ],
 )
@@ -211,8 +211,8 @@ def test_a_bmc_with_a_key_of_its_own_wants_it(lan):
     with site.login(key=b'key of the BMC') as session:
         identify(session)
     for key, told in (
-        (None, 'it has a key of its own (K_G), and none was given (give the K_G of the BMC: '),
-        (b'another', 'it has a key of its own (K_G), and it is not the one that was given (check the K_G of the '),
+        (None, 'the BMC has a key (K_G), but none was given (set the K_G of the BMC: '),
+        (b'another', 'the BMC has a key (K_G), but not the one that was given (check the K_G of the '),
     ):
         with pytest.raises(BmcNotAuthorised) as caught:
             site.login(key=key)
@@ -223,7 +223,7 @@ def test_a_bmc_with_a_key_of_its_own_wants_it(lan):
 def test_a_bmc_without_room_is_busy(site):
     """The seventeenth session; waiting can help."""
     held = [site.login() for _ in range(16)]
-    with pytest.raises(BmcBusy, match='01h: it has no room for another session') as caught:
+    with pytest.raises(BmcBusy, match='01h: no session is free') as caught:
         site.login()
     assert caught.value.waiting_helps
     for session in held:
@@ -234,10 +234,16 @@ def test_a_bmc_without_room_is_busy(site):
 @pytest.mark.parametrize(
     ('given', 'more', 'error', 'text', 'last'),
     [
-        ({'username': 'nobody'}, {}, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: it knows no such user', 0x12),
-        ({'username': 'user', 'password': 'a mere user'}, {}, BmcNotAuthorised, 'the user may not be administrator', 0x12),
-        ({}, {'suites': (3,)}, BmcNoLogin, 'Open Session: refused with status 11h: it does not offer', 0x10),
-        ({'key': b'another'}, {}, BmcNotAuthorised, 'RAKP 4: refused with status 0Fh: it may have a key of its own', 0x14),
+        ({'username': 'nobody'}, {}, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: the user does not exist', 0x12),
+        (
+            {'username': 'user', 'password': 'a mere user'},
+            {},
+            BmcNotAuthorised,
+            'the user lacks the privilege administrator',
+            0x12,
+        ),
+        ({}, {'suites': (3,)}, BmcNoLogin, 'Open Session: refused with status 11h: the BMC does not support', 0x10),
+        ({'key': b'another'}, {}, BmcNotAuthorised, 'RAKP 4: refused with status 0Fh: the BMC may have a key', 0x14),
     ],
 )
 def test_a_refusal_that_names_no_handshake_is_one(lan, given, more, error, text, last):
@@ -293,7 +299,7 @@ def test_no_tag_is_that_of_a_refusal_without_one(monkeypatch):
 @pytest.mark.parametrize('suite', [0, 1, 2, 6, 7, 8, 11, 12, 15, 16, 18])
 def test_weak_suites_are_refused_before_anything_is_sent(suite):
     """Also those that nobody knows."""
-    with pytest.raises(UsageError, match=f'cipher suite: {suite} is not used'):
+    with pytest.raises(UsageError, match=f'cipher suite: {suite} is not supported'):
         place('x', '127.0.0.1', username='a', password='b', suite=suite)
 
 
@@ -363,9 +369,13 @@ def test_a_bmc_without_the_suite_is_refused_and_never_spoken_to_with_less(lan):
     site = Site(lan, suites=(3,))
     with pytest.raises(BmcNoLogin) as caught:
         site.login()
-    assert 'it does not offer cipher suite 17 (cipher suite 3 (SHA-1) can be chosen for this BMC: ' in str(caught.value)
-    assert caught.value.hint.endswith('this BMC: cipher_suite')
-    with pytest.raises(BmcNoLogin, match=r'it does not offer cipher suite 3 \(cipher suite 17 is used where none is named: '):
+    assert 'the BMC does not support cipher suite 17 (cipher suite 3 (SHA-1) can be chosen for this BMC by ' in str(
+        caught.value
+    )
+    assert caught.value.hint.endswith('this BMC by cipher_suite')
+    with pytest.raises(
+        BmcNoLogin, match=r'the BMC does not support cipher suite 3 \(leave out cipher_suite to use cipher suite 17; '
+    ):
         Site(lan, suites=(17,)).login(suite=3)
     assert 'connected suite 1' in stock(site, "s = login(); print('connected suite', s.integrityalgo)")
     site.login(suite=3).close()
@@ -391,7 +401,7 @@ def test_a_bmc_of_ipmi_1_5_is_refused(site):
     """It does not offer 2.0; and one that does not know the question is asked to open a session anyway."""
     said = emulated.EmulatedPrivilege.CALLBACK
     site.controller.add(0x06, 0x38, lambda _: bytes((1, 0x04, 0x04, 0, 0, 0, 0, 0)), privilege=said, least=2)
-    with pytest.raises(BmcNoLogin, match=r'it speaks IPMI 1\.5 only, which protects nothing'):
+    with pytest.raises(BmcNoLogin, match=r'the BMC supports IPMI 1\.5 only, which has no encryption'):
         site.login()
     site.controller.commands = {place: one for place, one in site.controller.commands.items() if place.command != 0x38}
     site.login().close()
@@ -404,7 +414,7 @@ def test_sha_1_lengths_after_sha_256_are_an_error_of_that_bmc_alone(lan):
     with good.login() as session:
         with pytest.raises(BmcAnswerInvalid) as caught:
             bad.login()
-        assert 'its proof (RAKP 2) has 20 bytes, and 32 are needed by cipher suite 17' in str(caught.value)
+        assert 'RAKP 2 is too short (length 20, minimum 32 bytes for cipher suite 17)' in str(caught.value)
         identify(session)
     said = stock(bad, 'login()')
     assert 'struct.error' in said
@@ -489,7 +499,7 @@ def test_what_a_series_has_made_is_sent_after_what_it_repeats(site):
 
 
 def test_a_series_whose_bmc_falls_silent_has_taken_what_came_before(site):
-    """And a session of several that has fallen silent is not used again."""
+    """And a session of several that has fallen silent is not supported again."""
     with RmcpSessions(site.place(answer=timedelta(seconds=1)), LoginPrivilege.ADMINISTRATOR) as raw:
         heard = []
         site.then = lambda: setattr(site.line, 'silent', len(site.done) == 3)
@@ -624,7 +634,7 @@ def test_a_silent_bmc_costs_no_more_than_the_time_given(site, once):
     with pytest.raises(BmcUnreachable) as caught:
         session(*ODD, b'x', once=once, within=timedelta(seconds=0.8))
     assert 0.8 <= time.monotonic() - began < 10
-    unsure = '; it was sent once, and whether it was done is not known' if once else ''
+    unsure = '; the command was sent once, and whether it was executed is unknown' if once else ''
     expected = f'command 30h/01h: no answer in 0.8 s{unsure} (check address, network and power of the BMC)'
     assert f'BMC host (ipmi://127.0.0.1): {expected}' == str(caught.value)
     assert [b'x'] == site.done
@@ -649,7 +659,7 @@ def test_nothing_is_replayed_into_another_session(site):
     with RmcpSessions(site.place(), LoginPrivilege.ADMINISTRATOR) as raw:
         assert 1 == raw(*ODD).data[0]
         site.then, site.meddle = site.endpoint._restart, lambda datagram, answers: []
-        with pytest.raises(BmcUnreachable, match='whether it was done is not known'):
+        with pytest.raises(BmcUnreachable, match='whether it was executed is unknown'):
             raw(*ODD, once=True, within=timedelta(seconds=1))
         site.meddle = lambda datagram, answers: answers
         for _ in range(20):
@@ -701,7 +711,7 @@ def test_nobody_there_is_found_out_quickly(lan):
     site = Site(lan)
     port, site.port = site.port, 1
     began = time.monotonic()
-    with pytest.raises(BmcUnreachable, match='it cannot be reached: Connection refused'):
+    with pytest.raises(BmcUnreachable, match='not reachable: Connection refused'):
         site.login()
     assert time.monotonic() - began < 12
     site.port, site.line.silent = port, True
@@ -709,7 +719,7 @@ def test_nobody_there_is_found_out_quickly(lan):
     with pytest.raises(BmcUnreachable, match='no answer to the login in 1 s'):
         site.login(login=timedelta(seconds=1))
     assert 1 <= time.monotonic() - began < 10
-    with pytest.raises(BmcUnreachable, match='its address cannot be found'):
+    with pytest.raises(BmcUnreachable, match='the host name cannot be resolved'):
         RmcpSession(place('x', 'no such host', username='a', password='b'))
 
 
@@ -760,14 +770,14 @@ def test_the_budget_of_a_session_ends_it(site):
     """All of it, whatever a single command is given; closing still works."""
     with site.login(budget=timedelta(seconds=0.5)) as session:
         site.line.silent = True
-        with pytest.raises(BmcUnreachable, match='not asked any more: the time for one look is used up'):
+        with pytest.raises(BmcUnreachable, match='no answer: the time for the inspection is used up'):
             session(0x06, 0x01, within=timedelta(seconds=30))
-        with pytest.raises(BmcUnreachable, match='the time for one look is used up'):
+        with pytest.raises(BmcUnreachable, match='the time for the inspection is used up'):
             session(0x06, 0x01)
         site.line.silent = False
     assert 0 == site.endpoint.sessions
     with RmcpSessions(site.place()) as raw:
-        with raw.limited(timedelta(0)), pytest.raises(BmcUnreachable, match='the time for one look is used up'):
+        with raw.limited(timedelta(0)), pytest.raises(BmcUnreachable, match='the time for the inspection is used up'):
             identify(raw)
         identify(raw)
 
@@ -779,7 +789,7 @@ def test_whoever_waits_stops_when_told_so(site):
     site.line.silent = True
     threading.Timer(0.3, lambda: setattr(raw, 'stopped', True)).start()
     began = time.monotonic()
-    with pytest.raises(BmcUnreachable, match='not asked any more: the run was stopped'):
+    with pytest.raises(BmcUnreachable, match='no answer: the run was stopped'):
         raw(0x06, 0x01, within=timedelta(seconds=30))
     assert time.monotonic() - began < 15
 
@@ -1029,7 +1039,7 @@ def test_a_flood_is_named(site):
     site.meddle = flood
     with pytest.raises(BmcUnreachable) as caught:
         session(0x06, 0x01)
-    assert 'command 06h/01h: more than 1000 datagrams came that answer nothing' in str(caught.value)
+    assert 'command 06h/01h: more than 1000 datagrams received that do not answer the command' in str(caught.value)
 
 
 def talk(stage):
@@ -1140,9 +1150,7 @@ def opened(codec, mode, data):
 def test_garbage_says_what_is_wrong(site):
     """Something else answers on that port."""
     site.meddle = lambda datagram, answers: [b'HTTP/1.1 400 Bad Request\r\n\r\n']
-    with pytest.raises(
-        BmcAnswerInvalid, match=r'the login is not answered as it should be: it is no RMCP \(check the address\)'
-    ):
+    with pytest.raises(BmcAnswerInvalid, match=r'invalid answer to the login: not an RMCP message \(check the address\)'):
         site.login(login=timedelta(seconds=1))
 
 

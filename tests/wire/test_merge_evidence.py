@@ -192,7 +192,7 @@ def test_each_reason_is_told_with_the_resources_that_say_it(
     seen = machine.look()
     (one,) = seen.accelerators
     assert (basis.value, uris) in evidence_of(one)
-    assert (basis is MergeBasis.ORDER) == any('by their order' in gap.reason for gap in seen.gaps)
+    assert (basis is MergeBasis.ORDER) == any('by order' in gap.reason for gap in seen.gaps)
 
 
 def test_functions_that_two_lists_share_are_no_evidence_against_two_serial_numbers(machine: Machine) -> None:
@@ -205,7 +205,7 @@ def test_functions_that_two_lists_share_are_no_evidence_against_two_serial_numbe
     seen = machine.look()
     assert {'serial:A1', 'serial:B2'} == {a.id for a in seen.accelerators}
     assert [()] * 2 == [a.merged_by for a in seen.accelerators]
-    (gap,) = (gap for gap in seen.gaps if 'taken for different devices' in gap.reason)
+    (gap,) = (gap for gap in seen.gaps if 'a link joins' in gap.reason)
     assert (True, True) == (one in gap.reason, other in gap.reason)
 
 
@@ -223,7 +223,7 @@ def test_a_processor_that_links_the_card_of_another_is_a_contradiction(machine: 
     """The card says whose it is: the link is refused, and a gap names both."""
     card = _two_processors(machine)
     seen = machine.look()
-    (gap,) = (gap for gap in seen.gaps if 'a link makes one device' in gap.reason)
+    (gap,) = (gap for gap in seen.gaps if 'a link joins' in gap.reason)
     assert (f'{machine.host}/Processors/P1', True) == (gap.ref.uri, card in gap.reason)
     (first,) = (a for a in seen.accelerators if a.primary.uri.endswith('/P0'))
     assert {('link', ('/Chassis/1/PCIeDevices/C0', '/Systems/1/Processors/P0'))} == evidence_of(first)
@@ -234,9 +234,9 @@ def test_a_card_with_two_processors_is_no_contradiction(machine: Machine) -> Non
     card = _two_processors(machine)
     both = [f'{machine.host}/Processors/P{n}' for n in range(2)]
     machine.tree[card]['Links'] = {'Processors': links(*both)}
-    assert not [gap for gap in machine.look().gaps if 'a link makes one device' in gap.reason]
+    assert not [gap for gap in machine.look().gaps if 'a link joins' in gap.reason]
     machine.tree[card]['Links'] = {}
-    assert not [gap for gap in machine.look().gaps if 'a link makes one device' in gap.reason]
+    assert not [gap for gap in machine.look().gaps if 'a link joins' in gap.reason]
 
 
 def test_a_processor_with_two_cards_of_one_list_has_one_and_a_gap(machine: Machine) -> None:
@@ -246,7 +246,7 @@ def test_a_processor_with_two_cards_of_one_list_has_one_and_a_gap(machine: Machi
     machine.processor(machine.host, 'P', Model='NVIDIA H100 PCIe', Links={'PCIeDevice': link(cards[0])})
     machine.tree[cards[1]]['Links'] = {'Processors': links(f'{machine.host}/Processors/P')}
     seen = machine.look()
-    assert (2, 1) == (len(seen.accelerators), sum('a link makes one device' in gap.reason for gap in seen.gaps))
+    assert (2, 1) == (len(seen.accelerators), sum('a link joins' in gap.reason for gap in seen.gaps))
 
 
 def test_what_is_no_accelerator_may_contradict_itself(machine: Machine) -> None:

@@ -60,7 +60,9 @@ def test_an_item_that_may_be_that_of_cards_without_firmware_is_a_gap(body: dict[
     nodes(bmc, Shared=body)
     found, gaps = looked(bmc, system='Node0')
     assert {'Node0GPU0': [], 'Node0GPU1': []} == firmware(found)
-    assert [(False, True)] * said == [(g.hides, 'may be that of' in g.reason) for g in gaps if g.ref.uri == f'{ITEMS}/Shared']
+    assert [(False, True)] * said == [
+        (g.hides, 'may be the firmware of' in g.reason) for g in gaps if g.ref.uri == f'{ITEMS}/Shared'
+    ]
 
 
 def test_an_item_of_nobody_is_no_gap_where_all_cards_have_theirs(bmc: Any) -> None:

@@ -68,7 +68,7 @@ def test_a_card_that_two_chassis_and_a_system_list_is_nobodys_guess(bmc: Any, sh
     bmc.tree |= moved(bmc.tree, f'{ROOT}/Chassis/1', f'{ROOT}/Chassis/2')
     bmc.tree[f'{ROOT}/Chassis']['Members'].append({'@odata.id': f'{ROOT}/Chassis/2'})
     seen = inventory_of(bmc)
-    assert (3, 1) == (len(seen.accelerators), sum('may be the card' in gap.reason for gap in seen.gaps if gap.hides))
+    assert (3, 1) == (len(seen.accelerators), sum('may be the same card' in gap.reason for gap in seen.gaps if gap.hides))
 
 
 def test_the_host_into_which_a_card_is_plugged_is_no_card(bmc: Any, shared: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_extension_in_the_slot_of_a_card_is_that_card(bmc: Any, shared: Path)
     gpu['SerialNumber'] = None
     seen = inventory_of(bmc)
     assert 1 == len(seen.accelerators)
-    assert any('show no number and no place' in gap.reason for gap in seen.gaps if gap.hides)
+    assert any('show neither serial number nor location' in gap.reason for gap in seen.gaps if gap.hides)
 
 
 def test_two_modules_that_label_their_places_alike_have_no_card_in_common(bmc: Any, shared: Path) -> None:

@@ -97,7 +97,9 @@ def test_a_next_link_off_the_bmc_is_a_gap(bmc: Any) -> None:
     _gpus(bmc, 'A')
     bmc.tree[PROCESSORS]['Members@odata.nextLink'] = 'https://evil.example/page2'
     look = bmc.look()
-    assert [(PROCESSORS, True, 'nextLink leads off the BMC')] == [(g.ref.uri, g.hides, g.reason) for g in look.gaps]
+    assert [(PROCESSORS, True, 'Members@odata.nextLink does not point to this BMC')] == [
+        (g.ref.uri, g.hides, g.reason) for g in look.gaps
+    ]
     assert all('evil' not in r.url for r in bmc.requests)
 
 
@@ -219,7 +221,7 @@ def test_a_bmc_without_systems_and_chassis_is_an_error(bmc: Any, reply: Callable
 
 def test_the_time_for_a_look_is_bounded(bmc: Any) -> None:
     """With no time left nothing is asked, and that is an error, not an empty inventory."""
-    with pytest.raises(BmcUnreachable, match='time for one look is used up'):
+    with pytest.raises(BmcUnreachable, match='time for the inspection is used up'):
         bmc.look(budget=timedelta(0))
 
 

@@ -81,7 +81,10 @@ def test_what_is_told_is_what_is_sent(bmc: Any, service: dict[str, Any], told: S
     [
         ({'MultipartHttpPushUri': PUSH, f'MultipartHttpPushUri{SUPPORT}': WINDOW}, 'only at AtMaintenanceWindowStart'),
         (pulls(**{SUPPORT: WINDOW}), 'only at AtMaintenanceWindowStart'),
-        (pulls(**{'TransferProtocol@Redfish.AllowableValues': ['SCP', 'HTTPS']}), 'by SCP, HTTPS, and they are served by HTTP'),
+        (
+            pulls(**{'TransferProtocol@Redfish.AllowableValues': ['SCP', 'HTTPS']}),
+            'over SCP, HTTPS, but they are served over HTTP',
+        ),
     ],
 )
 def test_what_would_be_refused_is_told(bmc: Any, service: dict[str, Any], obstacle: str) -> None:

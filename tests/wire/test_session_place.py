@@ -163,7 +163,7 @@ def test_a_session_whose_end_is_refused_and_whose_token_is_good_is_left(
     bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(status)
     bmc.put(f'{SESSIONS}/7')
     told = _lost(bmc, reply, caplog)
-    assert 'a session was not closed, and may be left: ' in told
+    assert 'a session could not be closed, and may still be open: ' in told
     assert 'unless' not in told
     assert [('DELETE', TOKEN), ('GET', TOKEN)] == _ways(bmc)
 
@@ -174,7 +174,7 @@ def test_a_session_whose_token_is_not_taken_any_more_may_be_left(
     """It may have ended by itself, and nobody says that it was closed."""
     bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(401)
     bmc.replies['GET', f'{SESSIONS}/7'] = reply(401)
-    assert 'a session was not closed, and may be left, unless it has ended by itself: ' in _lost(bmc, reply, caplog)
+    assert 'a session could not be closed, and may still be open, unless it has ended by itself: ' in _lost(bmc, reply, caplog)
     assert [('DELETE', TOKEN), ('GET', TOKEN)] == _ways(bmc)
 
 
@@ -206,7 +206,7 @@ def test_what_stands_at_the_place_of_a_session_whose_token_is_dead_is_not_closed
     """It may be the session of somebody else by now."""
     bmc.replies['DELETE', f'{SESSIONS}/7'] = reply(401)
     bmc.replies['GET', f'{SESSIONS}/7'] = [reply(401), reply(200, {'Id': '7'})]
-    assert 'may be left, unless it has ended by itself' in _lost(bmc, reply, caplog, basic_auth=True)
+    assert 'may still be open, unless it has ended by itself' in _lost(bmc, reply, caplog, basic_auth=True)
     assert [('DELETE', TOKEN), ('GET', TOKEN), ('GET', 'Basic')] == _ways(bmc)
 
 

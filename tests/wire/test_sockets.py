@@ -228,7 +228,7 @@ def test_a_name_that_nobody_knows_is_told_as_such(monkeypatch: pytest.MonkeyPatc
 
     connector = Connector(BmcAddress(name=HOST, address='http://bmc.invalid'), ReadRetry(attempts=1))
     monkeypatch.setattr(socket, 'getaddrinfo', unknown)
-    with pytest.raises(BmcUnreachable, match='its name is not known'):
+    with pytest.raises(BmcUnreachable, match='the host name cannot be resolved'):
         connector.read('/redfish/v1')
 
 

@@ -239,7 +239,10 @@ def test_a_bmc_of_several_machines_of_which_none_is_named_is_read_only(bmc: Any,
     """All of it is shown, a gap that hides says what to do, and nothing is planned or written."""
     bmc.tree = bodies(shared / 'cases' / 'trees' / 'two-nodes-one-bmc-with-locks')
     seen = inventory_of(bmc)
-    assert (2, [True]) == (len(seen.accelerators), [g.hides for g in seen.gaps if 'name it (key system)' in g.reason])
+    assert (2, [True]) == (
+        len(seen.accelerators),
+        [g.hides for g in seen.gaps if 'set system (Ironic: redfish_system_id)' in g.reason],
+    )
     made = plan(seen, LOCK_ALL, NodeFacts(name='node'), (), parts=frozenset({Part.LOCK}))
     assert made.actions
     assert 2 == sum(isinstance(r.reason, SharedResource) for r in made.refusals)
@@ -256,7 +259,7 @@ def test_an_id_that_several_systems_have_writes_nothing(bmc: Any, shared: Any) -
     bmc.tree[f'{ROOT}/Systems/Node1']['Id'] = 'Node0'
     with sessions(target_of(system='Node0'), tools_of(bmc, system='Node0')) as bmcs:
         for system in ('Node0', 'Node1'):
-            with pytest.raises(BmcAnswerInvalid, match='several Systems may be meant by Node0'):
+            with pytest.raises(BmcAnswerInvalid, match='several Systems match Node0'):
                 bmcs[HOST].set_power(Ref(bmc=HOST, uri=f'{ROOT}/Systems/{system}'), PowerState.OFF)
     assert not [m for m, _ in bmc.seen if m != 'GET']
 

@@ -296,14 +296,14 @@ def test_a_task_that_goes_on_only_after_a_restart_of_the_host_says_so(bmc: Any, 
 def test_a_resource_that_is_no_task_is_no_end_of_one(bmc: Any, content: dict[str, Any]) -> None:
     """A Location may lead to what was written, which stands there all the time."""
     bmc.put(TASK.uri, **content)
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task, no Job and no result'):
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='neither a Task nor a Job nor the result'):
         connection.task(TASK)
 
 
 def test_a_page_for_people_is_no_end_of_a_task(bmc: Any, reply: Callable[..., Any]) -> None:
     """Web servers of BMCs answer 200 with one for what they do not know."""
     bmc.replies['GET', MONITOR.uri] = reply(200, '<html>Please log in</html>', Content_Type='text/html')
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task'):
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='neither a Task'):
         connection.task(MONITOR)
 
 
@@ -433,7 +433,7 @@ def test_a_task_that_cannot_be_deleted_cannot_be_cancelled(bmc: Any, reply: Any,
     """Which is no error of the request, and nothing to try again."""
     bmc.put(CANCELLED, TaskState='Running')
     bmc.replies['DELETE', CANCELLED] = reply(code)
-    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='does not let it be cancelled'):
+    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='does not allow this task to be cancelled'):
         connection.cancel(Ref(bmc=HOST, uri=CANCELLED))
     assert 1 == bmc.count('DELETE')
 

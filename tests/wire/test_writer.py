@@ -128,7 +128,7 @@ def test_what_has_changed_is_not_written(bmc: Any) -> None:
         bmc.tree[SYSTEM]['AssetTag'] = 'of somebody else'
 
     _takes(bmc, lambda given: 204 if given == bmc.etags[SYSTEM] else 412)
-    with pytest.raises(BmcConflict, match='has changed since it was read') as caught:
+    with pytest.raises(BmcConflict, match='have changed since they were read') as caught:
         _written(bmc, meanwhile)
     assert ['"1"'] == _conditions(bmc)
     assert caught.value.waiting_helps
@@ -139,7 +139,7 @@ def test_a_bmc_that_takes_no_condition_at_all_has_refused_the_write(bmc: Any, co
     """Waiting does not help, and nobody is told that it changed."""
     bmc.etags[SYSTEM] = 'W/"1"'
     _takes(bmc, lambda given: code)
-    with pytest.raises(BmcRefused, match='every ETag that it shows') as caught:
+    with pytest.raises(BmcRefused, match='each ETag that it shows') as caught:
         _written(bmc)
     assert ['W/"1"', '"1"', '1', None, '*'] == _conditions(bmc)
     assert not caught.value.waiting_helps

@@ -103,11 +103,11 @@ def decode(message: bytes) -> BridgedResponse:
     :raises ValueError: it is too short, or a checksum is wrong.
     """
     if len(message) < 8:
-        raise ValueError(f'it has {len(message)} bytes, and 8 are needed')
+        raise ValueError(f'too short (length {len(message)}, minimum 8 bytes)')
     if sum(message[:3]) & 0xFF:
-        raise ValueError('the checksum of its header is wrong')
+        raise ValueError('header checksum is wrong')
     if sum(message[3:]) & 0xFF:
-        raise ValueError('its checksum is wrong')
+        raise ValueError('checksum is wrong')
     return BridgedResponse(
         sender=message[3],
         netfn=message[1] >> 2,
@@ -185,9 +185,9 @@ class Bridge:
         try:
             answer = decode(message)
         except ValueError as exc:
-            raise BmcAnswerInvalid(bmc=self.label, what=f'{_named(request)}: its answer is damaged: {exc}') from exc
+            raise BmcAnswerInvalid(bmc=self.label, what=f'{_named(request)}: the answer is damaged: {exc}') from exc
         if not answer.answers(request):
-            raise BmcAnswerInvalid(bmc=self.label, what=f'{_named(request)}: what came answers something else')
+            raise BmcAnswerInvalid(bmc=self.label, what=f'{_named(request)}: the answer is for another command')
         return answer
 
     def _fetched(self, request: BridgedRequest, until: float) -> BridgedResponse:
@@ -221,7 +221,7 @@ class Bridge:
         return channel == self._channel and answer.sequence == request.sequence and answer.answers(request)
 
     def _lost(self, request: BridgedRequest, cause: BmcError | None) -> BmcUnreachable:
-        why = 'no answer came over the bridge' if cause is None else f'its answer cannot be fetched: {cause.what}'
+        why = 'no answer came over the bridge' if cause is None else f'the answer could not be fetched: {cause.what}'
         return BmcUnreachable(bmc=self.label, what=f'{_named(request)}: {why}')
 
 

@@ -104,15 +104,15 @@ def without_password(raw: Raw, channel: Channel) -> Iterator[str]:
         to = [name for name, enabled in zip(PRIVILEGES[1:], types, strict=False) if enabled & _TYPE_NONE]
         if to:
             yield (
-                f'{channel} takes logins of IPMI 1.5 without a password (authentication type NONE) as {", ".join(to)}: '
+                f'{channel} accepts IPMI 1.5 logins without a password (authentication type NONE) as {", ".join(to)}: '
                 f'clear bit 0 of each byte of LAN parameter {_TYPES}'
             )
     for suite, limit in _suites(raw, channel):
         if limit and suite not in _WITH_PASSWORD:
-            why = 'that asks for no password' if suite == 0 else 'of which nobody can tell whether it asks for a password'
+            why = 'which requires no password' if suite == 0 else 'which may require no password'
             role = PRIVILEGES[limit] if limit < len(PRIVILEGES) else f'privilege {limit:X}h'
             yield (
-                f'{channel} takes cipher suite {suite}, {why}, up to {role}: set its privilege to 0 in LAN parameter '
+                f'{channel} accepts cipher suite {suite}, {why}, up to {role}: set its privilege to 0 in LAN parameter '
                 f'{_SUITE_LIMITS}'
             )
 
@@ -125,7 +125,9 @@ def _suites(raw: Raw, channel: Channel) -> Iterator[tuple[int, int]]:
     most = min(count[0] & 0x1F, 16)
     suites = _parameter(raw, channel, _SUITES, 1 + most)
     if suites is None:
-        raise BmcAnswerInvalid(bmc=raw.label, what=f'{channel} has {most} cipher suites, and does not say which')
+        raise BmcAnswerInvalid(
+            bmc=raw.label, what=f'{channel} reports the number of its cipher suites ({most}), but not which they are'
+        )
     limits = _parameter(raw, channel, _SUITE_LIMITS, 1 + (most + 1) // 2)
     for at, suite in enumerate(suites[1 : 1 + most]):
         yield suite, len(PRIVILEGES) - 1 if limits is None else limits[1 + at // 2] >> 4 * (at % 2) & 0x0F
@@ -143,5 +145,5 @@ def _parameter(raw: Raw, channel: Channel, number: int, least: int) -> bytes | N
     if not reply.ok:
         raise refusal(raw, what, reply)
     if len(reply.data) <= least:
-        raise BmcAnswerInvalid(bmc=raw.label, what=f'{what}: it has {len(reply.data)} bytes, and {least + 1} are needed')
+        raise BmcAnswerInvalid(bmc=raw.label, what=f'{what}: too short (length {len(reply.data)}, minimum {least + 1} bytes)')
     return reply.data[1:]

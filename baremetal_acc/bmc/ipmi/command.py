@@ -180,9 +180,9 @@ def refusal(raw: Raw, what: str, reply: CommandReply) -> BmcError:
     """
     code = f'{reply.code:02X}h'
     if reply.code in NOT_THERE:
-        return BmcUnsupported(bmc=raw.label, what=f'{what}: it has no such command ({code})')
+        return BmcUnsupported(bmc=raw.label, what=f'{what}: the command is not supported ({code})')
     if reply.code == CompletionCode.BUSY:
-        return BmcBusy(bmc=raw.label, what=f'{what}: it is busy ({code})')
+        return BmcBusy(bmc=raw.label, what=f'{what}: the controller is busy ({code})')
     if reply.code == CompletionCode.PRIVILEGE:
         return BmcNotAuthorised(
             bmc=raw.label,
@@ -204,5 +204,7 @@ def ask(raw: Raw, netfn: int, command: int, data: bytes = b'', *, what: str, lea
     if not reply.ok:
         raise refusal(raw, what, reply)
     if len(reply.data) < least:
-        raise BmcAnswerInvalid(bmc=raw.label, what=f'{what}: the answer has {len(reply.data)} bytes, and {least} are needed')
+        raise BmcAnswerInvalid(
+            bmc=raw.label, what=f'{what}: the answer is too short (length {len(reply.data)}, minimum {least} bytes)'
+        )
     return reply.data

@@ -80,7 +80,7 @@ class IpmiConnection:
             seen.gaps,
         )
         boards = len(seen.controllers.frus)
-        LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), boards)
+        LOG.info('%s: boards found: %d, accelerators among them: %d', self.address.label, boards, len(found.accelerators))
         return Look(
             facts=seen.facts(self.address, self.session),
             accelerators=found.accelerators,
@@ -140,7 +140,7 @@ class IpmiConnection:
                 found = _components(self._access.as_may(endpoint.path))
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
-                    what = 'it has no such component any more'
+                    what = 'the component no longer exists'
                     raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=what, reason=BmcRefusalReason.GONE)
                 one = next(one for one in components if one.number == number)
                 if one.current is None and one.unread:
@@ -301,7 +301,7 @@ class IpmiConnection:
             case ControllerAddress(part=MachinePart.HPM, number=int(number), back=False) as endpoint:
                 return endpoint.path, number
             case _:
-                told = 'it is no component that takes an image over IPMI'
+                told = 'not a component that takes an image over IPMI'
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)
 
     def _controller(self, target: Ref) -> Ref:
@@ -314,7 +314,7 @@ class IpmiConnection:
 
         :raises BmcUnsupported: always.
         """
-        raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='nothing is cancelled over IPMI')
+        raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='an update over IPMI cannot be cancelled')
 
     def set_power(self, system: Ref, wanted: PowerState) -> None:
         """Request On or Off, once.

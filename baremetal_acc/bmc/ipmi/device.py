@@ -70,7 +70,7 @@ def parse(data: bytes) -> DeviceId:
     :raises ValueError: it is too short.
     """
     if len(data) < _LEAST:
-        raise ValueError(f'the answer has {len(data)} bytes, and {_LEAST} are needed')
+        raise ValueError(f'the answer is too short (length {len(data)}, minimum {_LEAST} bytes)')
     support = data[5]
     return DeviceId(
         device=data[0],

@@ -68,7 +68,7 @@ class _Counted:
         :raises BmcAnswerInvalid: the limit is used up.
         """
         if not self._limit.left:
-            told = f'{MOST_COMMANDS} commands were not enough to read all that it speaks of'
+            told = f'the limit of {MOST_COMMANDS} commands was reached before everything was read'
             raise BmcAnswerInvalid(bmc=self.label, what=told)
         self._limit.left -= 1
         return self._raw(netfn, command, data, lun=lun, once=once, within=within)
@@ -122,7 +122,7 @@ class _Looking:
                 self._known[path] = replace(known, name=controller.name, entity=controller.entity, instance=controller.instance)
             return
         if len(path) > DEEPEST:
-            self._miss(path, 'device id', f'it is behind more than {DEEPEST} controllers', hides=True)
+            self._miss(path, 'device id', f'the controller is behind more than {DEEPEST} others', hides=True)
         elif len(self._known) >= MOST_CONTROLLERS:
             self._miss(path, 'device id', f'there are more than {MOST_CONTROLLERS} controllers', hides=True)
         else:
@@ -175,7 +175,7 @@ class _Looking:
                     if record.fru_inventory:
                         self._find(Fru(path=there, number=0, name=record.name, entity=record.entity, instance=record.instance))
                 case sdr.OtherSdr() if record.locates:
-                    self._miss(path, place.name, f'record {record.number:04X}h is cut short', hides=hides, location=where)
+                    self._miss(path, place.name, f'record {record.number:04X}h is truncated', hides=hides, location=where)
         if kept.error is not None:
             self._check(kept.error)
 
@@ -184,7 +184,7 @@ class _Looking:
         if not record.logical:
             what = f'EEPROM {record.fru:02X}h on bus {record.bus}'
             where = located(record.name, record.entity, record.instance)
-            told = f'{where} is not read by FRU commands, and no other way is taken'
+            told = f'{where} cannot be read by FRU commands, and no other way is supported'
             hides = entities.may_be_card(record.entity, record.device_type, record.modifier)
             self._miss(there, what, told, hides=hides, location=where)
             return
@@ -244,7 +244,7 @@ class _Looking:
         if controller is None:
             return found
         if not controller.absent and found.may_be_card and not entities.may_know_cards(controller.entity):
-            self._miss_fru(found, 'its controller does not say what it is')
+            self._miss_fru(found, 'not read, because Get Device ID of its controller failed')
         return replace(found, absent=controller.absent)
 
     def _read(self, found: Fru, raw: Raw, *, whole: bool) -> Fru:

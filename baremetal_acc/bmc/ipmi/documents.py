@@ -104,15 +104,20 @@ class IpmiWriter:
             writes = apply.plan(found) if closes else apply.plan_release(found, undo)
             trouble = masks.perform(raw, writes)
         if trouble is not None:
-            more = '' if trouble.repaired else '; what it changed could not be taken back'
+            more = '' if trouble.repaired else '; the change could not be undone'
             error = BmcUnreachable if trouble.silent else BmcRefused
             raise error(bmc=self._label, uri=uri, what=trouble.says + more)
         if closes and (again := apply.reopened(found, _record(body.get('Before', ())))):
-            what = f'open again, closed by us before, and not to be closed any more: {", ".join(again[:_MOST_NAMED])}'
-            raise BmcRefused(
-                bmc=self._label, uri=uri, what=what, hint='have its firmware checked; unlock it to forget the record'
+            what = (
+                f'commands that we disabled are enabled again and can no longer be disabled: {", ".join(again[:_MOST_NAMED])}'
             )
-        LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
+            raise BmcRefused(
+                bmc=self._label,
+                uri=uri,
+                what=what,
+                hint='have the firmware of the BMC checked; unlocking deletes the record of these commands',
+            )
+        LOG.info('%s: masks of the firmware firewall written: %d', self._label, len(writes))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """:raises BmcRefused: always."""
@@ -139,5 +144,5 @@ def observed_firewall(raw: Raw, uri: str) -> JsonObject:
 
 def no_such(label: str, uri: str) -> BmcRefused:
     """The error for a URI that cannot be read or written."""
-    what = 'no such resource: it is spoken to by IPMI'
+    what = 'no such resource: this BMC is accessed over IPMI'
     return BmcRefused(bmc=label, uri=uri, what=what, reason=BmcRefusalReason.NOT_FOUND)

@@ -73,7 +73,7 @@ def place_of(address: BmcAddress) -> endpoint.Endpoint:
         host, port = None, 0
     if not host or parts.path.strip('/'):
         raise UsageError(
-            argument=f'address of BMC {address.name}', what='it is no address of IPMI', hint='write it as ipmi://HOST[:PORT]'
+            argument=f'address of BMC {address.name}', what='not an IPMI address', hint='write it as ipmi://HOST[:PORT]'
         )
     found = endpoint.place(
         address.label,

@@ -103,19 +103,23 @@ def place(
     if found is None:
         told = f'BMC {label}, cipher suite'
         raise UsageError(
-            argument=told, what=f'{suite} is not used', hint='17, or 3 for a BMC that has nothing better; all others are weak'
+            argument=told,
+            what=f'{suite} is not supported',
+            hint='use 17, or 3 for a BMC that has nothing better; all others are weak',
         )
     for what, given, most in (('username', named, NAME_BYTES), ('password', secret, PASSWORD_BYTES)):
         told = f'BMC {label}, {what}'
         if not given:
-            raise UsageError(argument=told, what='it is empty', hint='IPMI without a named user and a password is not used')
+            raise UsageError(
+                argument=told, what='must not be empty', hint='IPMI without a user name and a password is not supported'
+            )
         if len(given) > most or 0 in given:
             raise UsageError(
-                argument=told, what=f'it has more than {most} bytes, or a zero among them', hint='IPMI takes no other'
+                argument=told, what=f'has more than {most} bytes, or contains a zero byte', hint='IPMI does not allow it'
             )
     if key is not None and not (0 < len(key) <= KEY_BYTES and any(key)):
         raise UsageError(
-            argument=f'BMC {label}, K_G', what=f'1 to {KEY_BYTES} bytes expected', hint='leave it out if there is none'
+            argument=f'BMC {label}, K_G', what=f'1 to {KEY_BYTES} bytes expected', hint='leave it out if the BMC has none'
         )
     return Endpoint(
         label=label,

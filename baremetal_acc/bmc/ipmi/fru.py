@@ -75,13 +75,13 @@ def _header_fault(data: bytes) -> str | None:
     """What is wrong with the common header, or None."""
     header = data[:HEADER_BYTES]
     if len(header) < HEADER_BYTES:
-        return f'common header: it has {len(header)} bytes of {HEADER_BYTES}'
+        return f'common header: truncated (length {len(header)} of {HEADER_BYTES} bytes)'
     if len(set(header)) == 1 and header[0] in (0x00, 0xFF):
-        return 'common header: nothing was ever written here'
+        return 'common header: was never written'
     if sum(header) & 0xFF:
-        return 'common header: its checksum is wrong'
+        return 'common header: checksum is wrong'
     if header[0] & 0x0F != 1:
-        return f'common header: its format is {header[0] & 0x0F}, and 1 is known'
+        return f'common header: format version {header[0] & 0x0F} is not supported, only 1'
     return None
 
 
@@ -96,17 +96,17 @@ def _area(data: bytes, place: int) -> bytes | None:
         return None
     beginning = data[offset : offset + 2]
     if len(beginning) < 2:
-        raise InvalidFruData(f'it would begin at byte {offset}, and {len(data)} could be read')
+        raise InvalidFruData(f'begins at byte {offset}, but only {len(data)} bytes could be read')
     length = beginning[1] * OFFSET_UNIT
     area = data[offset : offset + length]
     if not length:
-        raise InvalidFruData('it says that it is empty')
+        raise InvalidFruData('has length 0')
     if len(area) < length:
-        raise InvalidFruData(f'it would have {length} bytes, and {len(area)} could be read')
+        raise InvalidFruData(f'has length {length}, but only {len(area)} bytes could be read')
     if sum(area) & 0xFF:
-        raise InvalidFruData('its checksum is wrong')
+        raise InvalidFruData('checksum is wrong')
     if area[0] & 0x0F != 1:
-        raise InvalidFruData(f'its format is {area[0] & 0x0F}, and 1 is known')
+        raise InvalidFruData(f'format version {area[0] & 0x0F} is not supported, only 1')
     return area[:-1]
 
 
@@ -186,6 +186,6 @@ def _fields(area: bytes, offset: int, english: bool) -> Iterator[str | None]:
         coding, length = Coding(area[offset] >> 6), area[offset] & 0x3F
         field = area[offset + 1 : offset + 1 + length]
         if len(field) < length:
-            raise InvalidFruData(f'a field of {length} bytes does not fit')
+            raise InvalidFruData(f'a field of length {length} does not fit')
         yield said(coding, field, wide=not english)
         offset += 1 + length

@@ -117,11 +117,11 @@ def _failure(raw: Raw, what: str, reply: CommandReply, count: int) -> BmcError:
     :param count: number of bytes that were requested.
     """
     if reply.code == FRU_BUSY:
-        return BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
+        return BmcBusy(bmc=raw.label, what=f'{what}: the FRU device is busy (81h)')
     if not reply.ok:
         return refusal(raw, what, reply)
-    told = f'the answer says {reply.data[0] if reply.data else 0} and has {len(reply.data[1:])}'
-    return BmcAnswerInvalid(bmc=raw.label, what=f'{what}: {count} bytes were asked for, and {told}')
+    told = f'the answer says {reply.data[0] if reply.data else 0} and contains {len(reply.data[1:])}'
+    return BmcAnswerInvalid(bmc=raw.label, what=f'{what}: length {count} was requested, but {told}')
 
 
 def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
@@ -132,13 +132,13 @@ def _info(raw: Raw, number: int, lun: int) -> tuple[int, int, BmcError | None]:
     reply = raw(NetFn.STORAGE, FRU_INFO, bytes([number]), lun=lun)
     what = f'Get FRU Inventory Area Info of FRU {number}'
     if reply.code == FRU_BUSY:
-        raise BmcBusy(bmc=raw.label, what=f'{what}: the device is busy (81h)')
+        raise BmcBusy(bmc=raw.label, what=f'{what}: the FRU device is busy (81h)')
     if reply.code in NOT_THERE:
         return 0, 1, refusal(raw, what, reply)  # it may have Read FRU Data all the same
     if not reply.ok:
         raise refusal(raw, what, reply)
     size = int.from_bytes(reply.data[:2], 'little')
     if len(reply.data) < 3:
-        told = f'{what}: the answer has {len(reply.data)} bytes, and 3 are needed'
+        told = f'{what}: the answer is too short (length {len(reply.data)}, minimum 3 bytes)'
         return size, 1, BmcAnswerInvalid(bmc=raw.label, what=told)
     return size, 2 if reply.data[2] & 1 else 1, None

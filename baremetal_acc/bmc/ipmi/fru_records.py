@@ -46,21 +46,21 @@ def parse_records(data: bytes, faults: list[str]) -> Iterator[Record]:
     for n in range(MOST_RECORDS if offset else 0):
         header = data[offset : offset + RECORD_HEADER_BYTES]
         if len(header) < RECORD_HEADER_BYTES:
-            faults.append(f'record {n}: it would begin at byte {offset}, and {len(data)} could be read')
+            faults.append(f'record {n}: begins at byte {offset}, but only {len(data)} bytes could be read')
             return
         if sum(header) & 0xFF:
             # Its length may be wrong too, so the offset of the next record is unknown.
-            faults.append(f'record {n}: the checksum of its header is wrong, so that further ones are not known')
+            faults.append(f'record {n}: header checksum is wrong, so further records cannot be found')
             return
         kind, flags, length, checksum = header[:4]
         offset += RECORD_HEADER_BYTES
         body = data[offset : offset + length]
         offset += length
         if len(body) < length:
-            faults.append(f'record {n}: it would have {length} bytes, and {len(body)} could be read')
+            faults.append(f'record {n}: has length {length}, but only {len(body)} bytes could be read')
             return
         if (sum(body) + checksum) & 0xFF:
-            faults.append(f'record {n}: its checksum is wrong')
+            faults.append(f'record {n}: checksum is wrong')
         else:
             try:
                 yield _record(kind, body)
@@ -81,16 +81,16 @@ def _record(kind: int, body: bytes) -> Record:
     if kind < _OEM:
         return OtherMultiRecord(kind=kind, data=body)
     if len(body) < 3:
-        raise InvalidFruData('it is of a manufacturer and does not say which')
+        raise InvalidFruData('OEM record without a manufacturer id')
     manufacturer = int.from_bytes(body[:3], 'little')
     if manufacturer != PICMG:
         return OemRecord(kind=kind, manufacturer=manufacturer, data=body[3:])
     if len(body) < 5:
-        raise InvalidFruData('it is of PICMG and does not say which')
+        raise InvalidFruData('PICMG record without a record id')
     number, version, rest = body[3], body[4], body[5:]
     if number == _MODULE_CURRENT:
         if not rest:
-            raise InvalidFruData('it says no current')
+            raise InvalidFruData('module current record without a value')
         return ModuleCurrent(amperes=rest[0] / 10)
     if number == _POINT_TO_POINT:
         return _point_to_point(rest)
@@ -109,12 +109,12 @@ def _point_to_point(data: bytes) -> PointToPoint:
     count = data[0] if data else 0
     offset = 1 + 16 * count
     if len(data) < offset + 2:
-        raise InvalidFruData('its list of connections is cut short')
+        raise InvalidFruData('the list of connections is truncated')
     guids = tuple(data[1 + 16 * n : 17 + 16 * n] for n in range(count))
     device, channels = data[offset], data[offset + 1]
     first_link = offset + 2 + 3 * channels
     if len(data) < first_link or (len(data) - first_link) % 5:
-        raise InvalidFruData('its list of connections is cut short')
+        raise InvalidFruData('the list of connections is truncated')
     return PointToPoint(
         module=bool(device & 0x80),
         device=device & 0x0F,

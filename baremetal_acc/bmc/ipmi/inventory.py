@@ -123,7 +123,8 @@ def _hint(location: str | None) -> str:
     """How the operator declares that no accelerator is there."""
     if location is None:
         return ''
-    return f' (if it is no accelerator: a row with kind none and the name {location!r} in [baremetal_acc] devices)'
+    row = f'a row with kind "none" and the name {location!r}'
+    return f' (if this is no accelerator, add {row} to a file in [baremetal_acc] devices)'
 
 
 def _place(found: controller_inventory.Fru) -> ControllerAddress:
@@ -145,10 +146,12 @@ def _card(found: controller_inventory.Fru, bmc: BmcName, known: Devices, told: l
         Gap(ref=ref, reason=fault + (_hint(found.location) if hides else ''), hides=hides) for fault in found.contents.faults
     ]
     if not names and hides and not found.contents.faults:
-        told.append(Gap(ref=ref, reason=f'its FRU has no name of a board or a product{_hint(found.location)}', hides=True))
+        told.append(
+            Gap(ref=ref, reason=f'the FRU contains neither a board name nor a product name{_hint(found.location)}', hides=True)
+        )
     if row is None and names and found.entity in entities.CARDS:
-        hint = 'a file in [baremetal_acc] devices may name it'
-        reason = f'{names[0]}: a card that the table does not know: not taken for an accelerator ({hint})'
+        hint = 'a file in [baremetal_acc] devices can list it'
+        reason = f'{names[0]}: this card is not in the device table, and is not treated as an accelerator ({hint})'
         told.append(Gap(ref=ref, reason=reason))
     if row is None or kind is None:
         return None
@@ -179,7 +182,7 @@ def _identities(cards: Sequence[_Card], bmc: BmcName, told: list[Gap]) -> list[t
             identities.append((AcceleratorId(f'serial:{card.serial}'), IdentitySource.SERIAL))
             continue
         if serial is not None:
-            reason = f'{serials[serial]} boards have the serial number {card.serial}: they may be one, seen twice'
+            reason = f'{serials[serial]} boards have the serial number {card.serial}: they may be the same board, found twice'
             told.append(Gap(ref=Ref(bmc=bmc, uri=card.place.uri), reason=reason))
         if serial is not None and location is not None and places[serial, location] == 1:
             identities.append((AcceleratorId(f'serial:{card.serial}@{location}'), IdentitySource.SERIAL))
@@ -213,8 +216,8 @@ def _assigned(
             if card is not None:
                 items.setdefault(card.place, []).append(item)
             else:
-                version = f'version {item.version}' if item.version is not None else 'a version that is not told'
-                why = f'{version} of component {one.number} of HPM.1: firmware of no card that is an accelerator'
+                version = f'version {item.version}' if item.version is not None else 'an unknown version'
+                why = f'{version} of HPM.1 component {one.number}: firmware that belongs to no accelerator'
                 platform.append(PlatformDevice(ref=ref, kind=FIRMWARE, model=one.name, reason=why))
     return items, platform
 

@@ -22,14 +22,14 @@ def request_chassis_control(raw: Raw, wanted: PowerState | ResetKind) -> None:
     """
     word = _CONTROL.get(wanted)
     if word is None:
-        raise BmcUnsupported(bmc=raw.label, what=f'{wanted} cannot be asked for over IPMI')
+        raise BmcUnsupported(bmc=raw.label, what=f'{wanted} cannot be requested over IPMI')
     try:
         ask(raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
     except CommandRefused as exc:
         if exc.code != CompletionCode.NOT_IN_STATE:
             raise
         # BMCs answer so while the power state is changing. The caller reads whether the wanted state was reached.
-        what = f'{exc.what}: its power does not allow {wanted} now'
+        what = f'{exc.what}: the power state does not allow {wanted} now'
         raise BmcBusy(bmc=exc.bmc, uri=exc.uri, what=what) from exc
     except BmcUnreachable as exc:
         if not exc.sent:

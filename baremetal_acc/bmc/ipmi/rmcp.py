@@ -86,8 +86,8 @@ _BAD_CHECK = 0x0F
 """RMCP+ status codes, here and above. Source: table 13-15."""
 
 _OTHER_SUITE = {
-    17: 'cipher suite 3 (SHA-1) can be chosen for this BMC: {}',
-    3: 'cipher suite 17 is used where none is named: leave out {}; all others are too weak',
+    17: 'cipher suite 3 (SHA-1) can be chosen for this BMC by {}',
+    3: 'leave out {} to use cipher suite 17; all others are too weak',
 }
 
 
@@ -110,7 +110,9 @@ def below(label: str, what: str, privilege: int) -> BmcError:
     """The error for a user who lacks the wanted privilege."""
     role = LoginPrivilege(privilege).name.lower()
     return BmcNotAuthorised(
-        bmc=label, what=f'{what}: the user may not be {role}', hint=f'let the BMC give that user the privilege {role} by LAN'
+        bmc=label,
+        what=f'{what}: the user lacks the privilege {role}',
+        hint=f'grant the user the privilege {role} on the LAN channel',
     )
 
 
@@ -212,7 +214,7 @@ class PacketCodec(pyghmi.Session):
 
     def _listen(self, datagram: bytes) -> None:
         if len(datagram) < 14 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
-            self._drop('it is no RMCP')
+            self._drop('not an RMCP message')
         elif datagram[4] == _VERSION_1_5 and self.sessioncontext is None:
             self._able(datagram[14 : 14 + datagram[13]], datagram[5:13])
         elif datagram[4] == _VERSION_2_0 and len(datagram) >= 16:
@@ -250,7 +252,7 @@ class PacketCodec(pyghmi.Session):
         if answer.code == CompletionCode.OK and len(answer.data) >= 4:
             self._key_wanted = bool(answer.data[2] & 0x20)
             if not answer.data[1] & 0x80 or not answer.data[3] & 0x02:
-                self.failure = BmcNoLogin(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
+                self.failure = BmcNoLogin(bmc=self.bmc, what='the BMC supports IPMI 1.5 only, which has no encryption')
                 return
         self.ipmiversion = 2.0
         self._open_rmcpplus_request()
@@ -259,14 +261,14 @@ class PacketCodec(pyghmi.Session):
         if not self._goes_on(_OPENED, message):
             return
         if len(message) < 36 or not any(message[8:12]):
-            self._drop(f'its Open Session Response has {len(message)} bytes, and 36 are needed')
+            self._drop(f'Open Session Response is too short (length {len(message)}, minimum 36 bytes)')
             return
         if message[4:8] != self._own_id():
             return
         agreed = message[16], message[24], message[32]
         if agreed != self._suite.algorithms:
             said = ', '.join(map(str, agreed))
-            told = f'it opened a session with algorithms {said}, which are not those of cipher suite {self._suite.number}'
+            told = f'the BMC chose algorithms {said}, which are not those of cipher suite {self._suite.number}'
             self.failure = BmcAnswerInvalid(bmc=self.bmc, what=told)
             return
         self._got_rmcp_response(message)
@@ -278,15 +280,16 @@ class PacketCodec(pyghmi.Session):
             return
         check = len(message) - 40
         if check < self._suite.digest:
-            told = f'its proof (RAKP 2) has {max(0, check)} bytes, and {self._suite.digest} are needed by cipher suite '
-            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=f'{told}{self._suite.number}')
+            size = f'length {max(0, check)}, minimum {self._suite.digest} bytes for cipher suite {self._suite.number}'
+            told = f'the key exchange authentication code of RAKP 2 is too short ({size})'
+            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=told)
             return
         self._got_rakp2(message)
         if self.sessioncontext == 'FAILED':
             self.failure = BmcNotAuthorised(
                 bmc=self.bmc,
                 what='the password is wrong (RAKP 2)',
-                hint='check username and password; a BMC that wants the workaround opensesspriv of FreeIPMI cannot be used',
+                hint='check username and password; a BMC that needs the FreeIPMI workaround opensesspriv is not supported',
             )
 
     def _proven(self, message: bytearray) -> None:
@@ -295,11 +298,11 @@ class PacketCodec(pyghmi.Session):
         if message[4:8] != self._own_id():
             return
         if len(message) < 8 + self._suite.check:
-            self._drop(f'its RAKP 4 has {len(message)} bytes, and {8 + self._suite.check} are needed')
+            self._drop(f'RAKP 4 is too short (length {len(message)}, minimum {8 + self._suite.check} bytes)')
             return
         self._got_rakp4(message)
         if not self.established:
-            self.failure = self._key_is_wrong('its proof (RAKP 4) does not fit')
+            self.failure = self._key_is_wrong('the integrity check value of RAKP 4 is wrong')
 
     def _goes_on(self, kind: int, message: bytearray) -> bool:
         """Whether the message is awaited in this state, and no refusal."""
@@ -316,17 +319,19 @@ class PacketCodec(pyghmi.Session):
         what = f'{where}: refused with status {status:02X}h'
         if status in _FORGOTTEN:
             self.stale = True
-            self._drop(f'{what}: it does not know the session that is being opened')
+            self._drop(f'{what}: the BMC does not know the session that is being opened')
         elif status in _NO_ROOM:
-            self.failure = BmcBusy(bmc=self.bmc, what=f'{what}: it has no room for another session')
+            self.failure = BmcBusy(bmc=self.bmc, what=f'{what}: no session is free')
         elif status in _NO_SUITE:
             number = self._suite.number
-            told = f'{what}: it does not offer cipher suite {number}'
+            told = f'{what}: the BMC does not support cipher suite {number}'
             hint = _OTHER_SUITE[number].format(self._there.set_by[Setting.CIPHER_SUITE])
             self.failure = BmcNoLogin(bmc=self.bmc, what=told, hint=hint)
         elif status in _NO_SUCH_USER:
-            told = f'{what}: it knows no such user, or he may not log in'
-            self.failure = BmcNotAuthorised(bmc=self.bmc, what=told, hint='check username, and the access of that user by LAN')
+            told = f'{what}: the user does not exist, or may not log in'
+            self.failure = BmcNotAuthorised(
+                bmc=self.bmc, what=told, hint='check username, and whether that user may log in on the LAN channel'
+            )
         elif status in _NO_PRIVILEGE:
             self.failure = below(self.bmc, what, self.privlevel)
         elif status == _BAD_CHECK:
@@ -337,12 +342,12 @@ class PacketCodec(pyghmi.Session):
 
     def _key_is_wrong(self, what: str) -> BmcError:
         """The BMC has proven that it knows the password: what does not match is K_G."""
-        has = 'it has a key of its own (K_G)' if self._key_wanted else 'it may have a key of its own (K_G)'
+        has = 'the BMC has a key (K_G)' if self._key_wanted else 'the BMC may have a key (K_G)'
         where = self._there.set_by[Setting.KEY]
         if self._there.key is None:
-            told, hint = f'{has}, and none was given', f'give the K_G of the BMC: {where}'
+            told, hint = f'{has}, but none was given', f'set the K_G of the BMC: {where}'
         else:
-            told, hint = f'{has}, and it is not the one that was given', f'check the K_G of the BMC: {where}'
+            told, hint = f'{has}, but not the one that was given', f'check the K_G of the BMC: {where}'
         return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {told}', hint=hint)
 
     # -- in a session -------------------------------------------------------------------------------------------------

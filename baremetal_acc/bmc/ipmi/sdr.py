@@ -190,7 +190,7 @@ def read(raw: Raw, place: BridgePath, wanted: frozenset[int] | None = None, *, q
         # Some report a running clock as the time of the last change: two equal passes are accepted all the same.
         if before == _info(raw, place) or (kept == last and kept.records):
             return kept
-    return replace(kept, missed=(*kept.missed, f'it changed while it was read, {MOST_READINGS} times'))
+    return replace(kept, missed=(*kept.missed, f'changed while it was read, {MOST_READINGS} times'))
 
 
 def _info(raw: Raw, place: BridgePath) -> tuple[int | None, bytes | None]:
@@ -236,7 +236,7 @@ class _Reading:
         self._place = place
         self._wanted = wanted
         self._count = count
-        self._what = f'reading its {place.name}'
+        self._what = f'reading the {place.name}'
         self._reservations = 0
         self._reservation = 0
         self._found: dict[int, bytes] = {}
@@ -260,7 +260,7 @@ class _Reading:
             # If the reported number of records was read, records that came with another id were not missed.
             self._missed += self._others
             if self._count is not None and len(self._found) < self._count and not self._missed:
-                self._missed.append(f'{self._count} records are said to be there, and {len(self._found)} were read')
+                self._missed.append(f'the controller reports {self._count} records, but {len(self._found)} were read')
         return CachedRecords(records=tuple(self._found.values()), missed=tuple(self._missed), error=error)
 
     def _complete(self) -> bool:
@@ -278,7 +278,7 @@ class _Reading:
         why: BmcError | None = None
         while True:
             if len(self._asked) > MOST_RECORDS:
-                self._missed.append(f'the records are more than {MOST_RECORDS}')
+                self._missed.append(f'more than {MOST_RECORDS} records')
                 return None
             first, sound = not self._asked, False
             self._asked.add(number)
@@ -287,7 +287,7 @@ class _Reading:
                 if first and self._count is None:
                     return None
                 if not guesses and not first:
-                    self._missed.append(f'record {number:04X}h is named and not there')
+                    self._missed.append(f'record {number:04X}h is referenced, but does not exist')
             else:
                 if first and isinstance(got.why, BmcUnsupported | BmcNotAuthorised):
                     return got.why
@@ -304,7 +304,7 @@ class _Reading:
             if self._complete() or (following == _LAST and self._count is None):
                 return None
             if following not in (None, _LAST) and not guesses and sound:
-                self._missed.append(f'record {number:04X}h names {following:04X}h as the next one: they go round in a circle')
+                self._missed.append(f'record {number:04X}h names {following:04X}h as the next one, which was read before')
             guesses += 1
             number = got.number if number == _FIRST and got is not None and got.number is not None else number
             number = next(n for n in itertools.count(number + 1) if n not in self._asked and n not in self._found)
@@ -320,10 +320,10 @@ class _Reading:
         if got.number is None:
             return True
         if got.data[3] not in _KINDS:
-            self._missed.append(f'record {number:04X}h is of kind {got.data[3]:02X}h, which there is not')
+            self._missed.append(f'record {number:04X}h is of kind {got.data[3]:02X}h, which is unknown')
             return False
         if number not in (_FIRST, got.number):
-            self._others.append(f'record {number:04X}h: what came is record {got.number:04X}h')
+            self._others.append(f'record {number:04X}h: the answer is record {got.number:04X}h')
         self._found.setdefault(got.number, got.data)
         return True
 
@@ -340,7 +340,7 @@ class _Reading:
         """
         if self._reservations == MOST_RESERVATIONS:
             told = f'{self._what}: {MOST_RESERVATIONS} reservations were cancelled'
-            raise BmcBusy(bmc=self._raw.label, what=told, hint='something else reads or changes its SDRs all the time')
+            raise BmcBusy(bmc=self._raw.label, what=told, hint='another client keeps reading or changing the SDRs')
         self._reservations += 1
         reply = self._raw(self._place.netfn, self._place.reserve)
         return int.from_bytes(reply.data[:2], 'little') if reply.ok and len(reply.data) >= 2 else 0
@@ -396,7 +396,7 @@ class _Reading:
     def _failure(self, number: int, count: int, reply: CommandReply) -> BmcError:
         if not reply.ok:
             return refusal(self._raw, f'{self._what}: record {number:04X}h', reply)
-        came = f'{count} bytes were asked for, and {len(reply.data[2:])} came'
+        came = f'length {count} was requested, but {len(reply.data[2:])} received'
         return BmcAnswerInvalid(bmc=self._raw.label, what=f'{self._what}: record {number:04X}h: {came}')
 
     @staticmethod

@@ -237,7 +237,7 @@ class RmcpSession:
             return ask() if hub is None else hub.in_thread(ask)
         except (OSError, UnicodeError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else exc
-            raise BmcUnreachable(bmc=self.label, what=f'its address cannot be found: {why}', hint=_HINT) from exc
+            raise BmcUnreachable(bmc=self.label, what=f'the host name cannot be resolved: {why}', hint=_HINT) from exc
 
     def _connect(self, family: int, address: tuple[object, ...]) -> None:
         if self._socket is not None:
@@ -250,7 +250,7 @@ class RmcpSession:
             self._poll = select.poll()
             self._poll.register(self._socket, select.POLLIN)
         except OSError as exc:
-            raise self._gone(f'it cannot be reached: {exc.strerror}') from exc
+            raise self._gone(f'not reachable: {exc.strerror}') from exc
 
     def _shake_hands(self, until: float) -> None:
         """Exchange the messages of the handshake: retransmit unanswered ones, and after some retransmissions begin a new
@@ -263,7 +263,7 @@ class RmcpSession:
         for datagram in self._heard(until, pace):
             strange += datagram is not None
             if strange > MOST_STRANGE:
-                raise self._gone(f'more than {MOST_STRANGE} datagrams came that are no answer to the login')
+                raise self._gone(f'more than {MOST_STRANGE} datagrams received that do not answer the login')
             if datagram is not None and codec.hear(datagram):
                 if codec.failure is not None:
                     raise codec.failure
@@ -283,9 +283,7 @@ class RmcpSession:
             self._give_up()
         self._settle()
         if codec.odd is not None:
-            raise BmcAnswerInvalid(
-                bmc=self.label, what=f'the login is not answered as it should be: {codec.odd}', hint='check the address'
-            )
+            raise BmcAnswerInvalid(bmc=self.label, what=f'invalid answer to the login: {codec.odd}', hint='check the address')
         raise self._gone(f'no answer to the login in {self._there.login.total_seconds():g} s')
 
     def _settle(self) -> None:
@@ -303,7 +301,7 @@ class RmcpSession:
         if not reply.ok:
             raise refusal(self, what, reply)
         if not reply.data or reply.data[0] & 0x0F != privilege:
-            raise below(self.label, f'{what}: it gave another one', privilege)
+            raise below(self.label, f'{what}: the BMC set another level', privilege)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -360,7 +358,7 @@ class RmcpSession:
                 if reply is None:
                     strange += 1
                     if strange > MOST_STRANGE:
-                        told = f'{asked}: more than {MOST_STRANGE} datagrams came that answer nothing'
+                        told = f'{asked}: more than {MOST_STRANGE} datagrams received that do not answer the command'
                         raise self._gone(told + _unsure(asked.once))
                 elif reply.ok and not reply.data and asked.carried is not None:
                     passed_on = True  # the answer of the controller behind is a message of its own
@@ -440,15 +438,15 @@ class RmcpSession:
         self._refusals += 1
         if self._refusals >= _REFUSALS:
             self._silent = True
-            raise self._gone(f'it cannot be reached: {exc.strerror}') from exc
+            raise self._gone(f'not reachable: {exc.strerror}') from exc
 
     def _gone(self, what: str) -> BmcUnreachable:
         return BmcUnreachable(bmc=self.label, what=what, hint=_HINT)
 
     def _give_up(self, once: bool = False, sent: bool = True) -> None:
         """:raises BmcUnreachable: the session was stopped, or its time is used up."""
-        why = 'the run was stopped' if self._stopped() else 'the time for one look is used up'
-        raise BmcUnreachable(bmc=self.label, what=f'not asked any more: {why}{_unsure(once)}', sent=sent)
+        why = 'the run was stopped' if self._stopped() else 'the time for the inspection is used up'
+        raise BmcUnreachable(bmc=self.label, what=f'{"no answer" if sent else "not sent"}: {why}{_unsure(once)}', sent=sent)
 
 
 class _Pace:
@@ -478,4 +476,4 @@ class _Pace:
 
 
 def _unsure(once: bool) -> str:
-    return '; it was sent once, and whether it was done is not known' if once else ''
+    return '; the command was sent once, and whether it was executed is unknown' if once else ''

@@ -111,7 +111,7 @@ def go_on(
         except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:
             if not back:
                 raise
-            LOG.warning('%s: %s: what it ran before is uploaded', ref, exc)
+            LOG.warning('%s: the rollback failed, so the previous firmware is uploaded: %s', ref, exc)
             return replace(progress, so_far=None, percent=0, whole=False, turning=False)
     going = None
     if progress.so_far is not None:
@@ -157,7 +157,7 @@ def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: image.Version | N
         ref=replace(ref, uri=f'{ref.uri}{ROLLBACK}') if back else ref,
         state=TaskState.ACTIVE,
         raw=commands.NAMES[command],
-        message=said if done else f'{commands.NAMES[command]} goes on, or nobody knows whether it began',
+        message=said if done else f'{commands.NAMES[command]} is in progress, or it is unknown whether it began',
     )
 
 
@@ -174,7 +174,9 @@ def _is_done(raw: Raw, ref: Ref, number: int, wanted: image.Version | None, comm
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=standing.away)
     last = standing.status
     if last is not None and last.code == commands.IN_PROGRESS and last.command != command:
-        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {commands.named(last.command)}')
+        raise BmcBusy(
+            bmc=raw.label, uri=ref.uri, what=f'the controller is executing another command: {commands.named(last.command)}'
+        )
     if command is commands.HpmCommand.ACTIVATE:
         return last is not None and last.code == commands.IN_PROGRESS
     try:
@@ -192,10 +194,10 @@ def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
     found = compatibility.fitting(raw, ref, number, _image(raw, ref, upload))
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
-        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'the controller is busy: {running.raw}')
     if commands.ComponentFeature.UNDESIRABLE in found.target.features:
-        what = 'it says that an upgrade is undesirable now (Get Target Upgrade Capabilities, bit 7)'
-        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=what, hint='its own tools or logs may say why')
+        what = 'the controller reports that an upgrade is undesirable now (Get Target Upgrade Capabilities, bit 7)'
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=what, hint="the vendor's tools or logs may tell why")
     return found
 
 

@@ -44,7 +44,7 @@ def read(raw: Raw, username: str) -> Accounts:
         for channel in there:
             unguarded += channels.without_password(raw, channel)
         if username.encode() not in table.names.values():
-            unread = f'{username!r}, as which we have logged in, is not among them'
+            unread = f'the user of our own session, {username!r}, is not listed'
     except BmcError as exc:
         device.check(raw, exc)
         unread = exc.what
@@ -77,7 +77,7 @@ class _Table:
             number += 1
 
     def _ask(self, channel: Channel, number: int) -> None:
-        what = f'Get User Access of number {number} on {channel}'
+        what = f'Get User Access of user id {number} on {channel}'
         try:
             data = ask(self._raw, NetFn.APP, _GET_ACCESS, bytes([channel.number, number]), what=what, least=4)
         except CommandRefused as exc:

@@ -89,7 +89,7 @@ class AnswerErrors:
         error: BmcError
         if method not in READ_METHODS and status in _BY_GATEWAY and not any(map(_NOT_TAKEN.search, words.ids)):
             # The gateway may have passed the request on to the service, and lost only the answer.
-            what = f'{_status(status)}{text}, and no word of the service itself; whether the request arrived is unknown'
+            what = f'{_status(status)}{text}, not sent by the Redfish service; whether the request arrived is unknown'
             raise BmcUnreachable(bmc=self._label, uri=answer.url, what=what)
         if status == HTTPStatus.UNAUTHORIZED:
             error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
@@ -124,7 +124,7 @@ class AnswerErrors:
                 bmc=self._label,
                 uri=answer.url,
                 what=f'no session is free (HTTP {status}){text}',
-                hint='end sessions on the BMC that nobody needs'
+                hint='end unused sessions on the BMC'
                 + ('' if self._address.basic_auth else ', or set option [baremetal_acc] bmc_basic_auth'),
             )
         if status in (429, 503):
@@ -139,10 +139,12 @@ class AnswerErrors:
     def broken(self, exc: OSError, path: str, method: str) -> BmcError:
         """The error for a connection that brought no answer."""
         if isinstance(exc, ssl.SSLCertVerificationError):
-            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed it'
+            hint = f'set {self._address.set_by[Setting.VERIFY_CA]} to the file of the CA that signed the certificate'
             if exc.verify_code in _FOR_ANOTHER_NAME:
-                hint = 'use a name in its address that its certificate has as a subjectAltName, or give it one for this name'
-            return BmcUntrusted(bmc=self._label, what=f'its certificate is not trusted: {exc.verify_message}', hint=hint)
+                hint = (
+                    'use a host name that is a subjectAltName of the certificate, or install a certificate for this host name'
+                )
+            return BmcUntrusted(bmc=self._label, what=f'the certificate is not trusted: {exc.verify_message}', hint=hint)
         what = unknown_outcome(method, connection_errors.reason(exc))
         return BmcUnreachable(bmc=self._label, uri=path, what=what, hint='check address, network and power of the BMC')
 
@@ -166,7 +168,7 @@ def unknown_outcome(method: str, what: str) -> str:
 
 def _soon(answer: RedfishAnswer) -> str:
     after = retry_after(answer.headers.get('Retry-After'))
-    return f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
+    return f'retry in {after:.0f} s' if after is not None and after <= _DAY else 'retry later'
 
 
 def _status(status: int) -> str:

@@ -264,7 +264,7 @@ class Connector:
     def _refuse_secrets(self, location: str, path: str) -> None:
         """Raise if a redirect contains our credentials, which would then get into logs and messages."""
         if self._redactor.redact(location) != location:
-            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that repeats our credentials')
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a URI that contains our credentials')
 
     def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised:
         """The error for refused credentials."""
@@ -316,9 +316,9 @@ class Connector:
         renewed = False
         for _ in range(REDIRECTS + 2):
             if self.stopped:
-                raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the run was stopped')
+                raise BmcUnreachable(bmc=self.label, uri=path, what='not requested: the run was stopped')
             if left() <= 0:
-                raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the time for one look is used up')
+                raise BmcUnreachable(bmc=self.label, uri=path, what='not requested: the time for the inspection is used up')
             answer = self._exchange('GET', path, None, headers, min(self._timeout, max(1.0, left())))
             if renewed:
                 self._judged_again(answer)
@@ -332,7 +332,7 @@ class Connector:
             if answer.status != _NOT_MODIFIED or 'If-None-Match' not in headers:
                 self._errors.raise_for('GET', answer)
             return answer
-        raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirected in a circle')
+        raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirect loop')
 
     def _exchange(
         self,

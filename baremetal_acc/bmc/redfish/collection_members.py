@@ -46,5 +46,5 @@ def member_list(body: JsonObject, label: str, place: str) -> list[object]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise BmcAnswerInvalid(bmc=label, uri=place, what='is no collection: Members is missing or no array')
+        raise BmcAnswerInvalid(bmc=label, uri=place, what='not a collection: Members is missing, or not an array')
     return found

@@ -153,7 +153,9 @@ class CollectionPages:
             try:
                 there = self._path(link)
             except BmcAnswerInvalid:
-                raise BmcAnswerInvalid(bmc=self._label, uri=place, what='nextLink leads off the BMC') from None
+                raise BmcAnswerInvalid(
+                    bmc=self._label, uri=place, what='Members@odata.nextLink does not point to this BMC'
+                ) from None
             if there in seen:
                 break
             if len(seen) >= MAX_PAGES or len(found) > MAX_MEMBERS:

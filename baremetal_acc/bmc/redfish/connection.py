@@ -147,7 +147,7 @@ class RedfishConnection:
             accelerator_of(walk, device, owned, home, source, self._devices)
             for device, owned, source in zip(found, items, identify.identities(found, self.address.name), strict=True)
         ]
-        LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
+        LOG.info('%s: accelerators found: %d, requests so far: %d', self.address.label, len(found), self._connector.requests)
         infos: set[str] = set()
         return Look(
             facts=read_facts(self.address, tree, home, quirks, reader, infos),
@@ -187,7 +187,7 @@ class RedfishConnection:
         if self._ownership is None:
             self.look(datetime.now(UTC))
         if self._ownership is None:
-            raise AssertionError('a look says whose the resources are')
+            raise AssertionError('an inspection determines the ownership of the resources')
         return self._ownership
 
     def measure(
@@ -235,7 +235,7 @@ class RedfishConnection:
         """
         copying = self._copies()
         if copying is not None:
-            what = 'its root of trust copies an image in the background'
+            what = 'the root of trust is copying an image in the background'
             raise BmcBusy(bmc=self.address.label, uri=copying, what=what)
         return update.push(self._connector, self._update_service(), target, upload, self.address.images)
 
@@ -257,7 +257,7 @@ class RedfishConnection:
         except BmcUnreachable as exc:
             raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
         if view is None:
-            raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='it has no UpdateService any more')
+            raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='the BMC no longer has an UpdateService')
         return start_update.go_on(self._connector, view, progress, self.active_tasks)
 
     def deferred(self, task: Ref) -> UploadProgress | None:

@@ -44,13 +44,13 @@ def reason(exc: OSError) -> str:
         case TransportError():
             return str(exc)
         case socket.gaierror():
-            return 'its name is not known (DNS)'
+            return 'the host name cannot be resolved (DNS)'
         case ConnectionRefusedError():
             return 'connection refused'
         case TimeoutError():
             return 'no answer in time'
         case ssl.SSLError():
-            return f'no TLS there: {exc.reason or "handshake failed"}'
+            return f'no TLS connection: {exc.reason or "handshake failed"}'
         case ConnectionError():
             return 'the connection broke'
     return f'no answer ({type(exc).__name__})'

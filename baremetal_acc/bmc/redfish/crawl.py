@@ -192,7 +192,7 @@ class _Crawl:
             with self._lock:
                 self._size += len(answer.content)
                 if self._size > self._bounds.size_bytes:
-                    self._found.stopped = f'there is more than {self._bounds.size_bytes} bytes'
+                    self._found.stopped = f'there are more than {self._bounds.size_bytes} bytes'
                     return None
             body = self._whole(uri, document(answer, self._name, self._connector))
             if _is_deep(body):
@@ -211,12 +211,12 @@ class _Crawl:
             return []
         if isinstance(body, BmcError):
             gone = is_not_found(body)
-            found.missed.append(Missed(uri=uri, reason='nothing is there (HTTP 404)' if gone else body.what, harmless=gone))
+            found.missed.append(Missed(uri=uri, reason='not found (HTTP 404)' if gone else body.what, harmless=gone))
             self._in_vain = self._in_vain + 1 if isinstance(body, BmcUnreachable) else 0
             if self._in_vain >= _IN_VAIN:
                 found.stopped = found.stopped or f'the BMC did not answer {_IN_VAIN} times in a row'
             if self._left() <= 0:
-                found.stopped = found.stopped or f'it took longer than {self._bounds.time}'
+                found.stopped = found.stopped or f'the time limit of {self._bounds.time} is used up'
             return []
         self._in_vain = 0
         kind = body.get('@odata.type')
@@ -270,7 +270,7 @@ class _Crawl:
             try:
                 place = normal(self._connector.path(link.partition('#')[0]))
             except BmcAnswerInvalid:
-                self._miss_once(link[:200], 'leads off the BMC, or cannot be asked for: not followed')
+                self._miss_once(link[:200], 'not followed: the link does not point to this BMC, or is invalid')
                 continue
             if place in self._seen:
                 continue
@@ -279,7 +279,7 @@ class _Crawl:
             if word is not None:
                 self._found.dropped[word] += 1
             elif place != TOP and not place.startswith(f'{TOP}/'):
-                self._found.missed.append(Missed(uri=place, reason='is no path below /redfish/v1: not followed', harmless=True))
+                self._found.missed.append(Missed(uri=place, reason='not followed: not a path below /redfish/v1', harmless=True))
             else:
                 found.append(place)
         return found

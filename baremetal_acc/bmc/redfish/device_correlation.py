@@ -56,4 +56,4 @@ def _is_board(uri: str, link: str, one: Device, other: Device, walk: Discovery) 
     return not named or uri in named
 
 
-_LINKED = 'the BMC contradicts itself: a link makes one device of {uri} and {link}, which are two: taken for different devices'
+_LINKED = 'the BMC contradicts itself: a link joins {uri} and {link}, which are two devices: treated as two'

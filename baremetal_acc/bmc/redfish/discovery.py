@@ -50,9 +50,9 @@ _LONGEST_PLACE = 512
 
 _PARTS = ('/PCIeFunctions', '/SubProcessors')
 
-_PROMISED = 'leads to {place}, and no device is there: what this belongs to is not seen'
+_PROMISED = 'points to {place}, where no device was found: the device of this resource is unknown'
 
-_OFF = 'leads off the BMC: what this belongs to is not seen'
+_OFF = 'does not point to this BMC: the device of this resource is unknown'
 
 _OTHER_SERVICES = frozenset({
     'AccountService', 'CertificateService', 'EventService', 'JobService', 'LicenseService', 'ServiceRoot', 'SessionService',
@@ -147,7 +147,7 @@ class Discovery:
             if not self._linked():
                 break
         else:
-            reason = f'links lead on after {_ROUNDS} rounds: what is behind them was not read'
+            reason = f'there are further links after {_ROUNDS} rounds: they were not followed'
             self.gaps.append(Gap(ref=root.ref, reason=reason, hides=True))
         put_in_order(self._reads)
         return tree

@@ -91,11 +91,14 @@ def _root(connector: Connector, address: BmcAddress) -> Document:
         root = fresh(connector, address.name, f'{ROOT}/')
     except (BmcRefused, BmcAnswerInvalid) as exc:
         raise BmcAnswerInvalid(
-            bmc=connector.label, uri=f'{ROOT}/', what=f'no Redfish service answers there: {exc.what}', hint='check the address'
+            bmc=connector.label,
+            uri=f'{ROOT}/',
+            what=f'no Redfish service at this address: {exc.what}',
+            hint='check the address',
         ) from exc
     if 'RedfishVersion' not in root.body and 'Systems' not in root.body and 'Chassis' not in root.body:
         raise BmcAnswerInvalid(
-            bmc=connector.label, uri=f'{ROOT}/', what='no Redfish service answers there', hint='check the address'
+            bmc=connector.label, uri=f'{ROOT}/', what='no Redfish service at this address', hint='check the address'
         )
     return replace(root, ref=Ref(bmc=address.name, uri=ROOT))
 

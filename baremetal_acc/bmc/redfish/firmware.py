@@ -76,7 +76,14 @@ def assign(walk: Discovery, devices: list[Device], quirks: Quirks) -> list[Items
         for link in related[:MOST_RELATED]:
             walk.promise(view, 'RelatedItem', link)
         if len(related) > MOST_RELATED:
-            walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason=f'names more than {MOST_RELATED} parts', hides=True))
+            walk.gaps.append(
+                Gap(
+                    ref=view.ref,
+                    field='RelatedItem',
+                    reason=f'more than {MOST_RELATED} links: the rest was not read',
+                    hides=True,
+                )
+            )
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue
@@ -94,7 +101,7 @@ def assign(walk: Discovery, devices: list[Device], quirks: Quirks) -> list[Items
         if number is not None:
             found[number].components.append(component(view, certain=certain))
         elif not related and view.body.get('RelatedItem') not in (None, []):
-            reason = 'cannot be read: it may be firmware of a device, and nobody would see that'
+            reason = 'cannot be parsed: this may be firmware of a device'
             walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason=reason, hides=True))
         elif not related:
             nobodys.append(view)
@@ -126,8 +133,8 @@ def _spoken_of(nobodys: list[ResourceView], devices: list[Device], found: list[I
         if any(CARRIER.search(text) for text in texts):
             continue
         for word in sorted(words & bare.keys()):
-            many = 'that shows no firmware' if bare[word] == 1 else 'that show no firmware'
-            reason = f'speaks of {word}, and nothing says whose it is: it may be that of {bare[word]} {word} {many}'
+            bearers = f'{bare[word]} {word} without firmware items'
+            reason = f'mentions {word}, but no device: it may be the firmware of {bearers}'
             yield Gap(ref=view.ref, reason=reason)
 
 
@@ -140,12 +147,12 @@ def slots(device: Device, items: Items, walk: Discovery) -> tuple[Reconfiguratio
         named = _by_slot_name(functions, known)
         fpga = view.part('FPGA')
         if unread := _unread_slots(view, fpga):
-            reason = 'cannot be read: there may be slots that nobody sees'
+            reason = 'cannot be parsed: slots may be missing'
             walk.gaps.append(Gap(ref=view.ref, field=unread, reason=reason, hides=True))
         for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
             if slot is None:
                 place = f'FPGA/ReconfigurationSlots/{index}'
-                walk.gaps.append(Gap(ref=view.ref, field=place, reason='a slot that is no object cannot be read', hides=True))
+                walk.gaps.append(Gap(ref=view.ref, field=place, reason='a slot is not an object', hides=True))
                 continue
             slot_id = slot.text('SlotId') or str(index)
             found.append(
@@ -203,7 +210,7 @@ def _by_related(
         places.append(place)
     named = list(dict.fromkeys(n for place in places if (n := owner.get(place, trusted.get(place))) is not None))
     if len(named) > 1:
-        walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason='names several devices: counted for the first of them'))
+        walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason='names several devices: assigned to the first'))
     if named:
         return named[0]
     for place in places:

@@ -145,13 +145,13 @@ class _Settings:
             document = self._set(document, mine)
             self._set_options(document, wanted, upload)
         except BmcConflict as exc:
-            what = f'somebody else changes its settings for pushed images: {exc.what}'
+            what = f'another client is changing the settings for pushed images: {exc.what}'
             raise BmcBusy(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
         except BmcUnreachable as exc:
             # No part of the image was sent, whatever happened to the settings.
             raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
         except (BmcAnswerInvalid, BmcRefused) as exc:
-            what = f'no image was sent, as its targets and options could not be set: {exc.what}'
+            what = f'no image was sent, because its targets and options could not be set: {exc.what}'
             raise BmcRefused(bmc=self._connector.label, uri=self._service.uri, what=what) from exc
 
     def _set_options(self, document: Document, wanted: dict[Place, Any], upload: Upload) -> None:
@@ -161,7 +161,7 @@ class _Settings:
         except BmcRefused as exc:
             if not upload.forced or not refuses_force(exc):
                 raise
-            LOG.warning('%s: it does not take ForceUpdate, and is sent the image without: %s', self._connector.label, exc.what)
+            LOG.warning('%s: ForceUpdate is not accepted, so the image is sent without it: %s', self._connector.label, exc.what)
             forced = (OPTIONS, FORCE)
             self._ours.pop(forced, None)
             self._before.pop(forced, None)
@@ -188,7 +188,8 @@ class _Settings:
         for place, value in changes.items():
             self._before.setdefault(place, _at(document.body, place))
             self._ours[place] = value
-        LOG.info('%s, %s: set for a pushed image: %s', self._connector.label, document.ref.uri, _told(changes, self._before))
+        told = _told(changes, self._before)
+        LOG.info('%s, %s: settings for pushed images changed: %s', self._connector.label, document.ref.uri, told)
         try:
             self._writer.patch(document, _body(changes))
         except (BmcBusy, BmcConflict, BmcRefused):
@@ -212,7 +213,7 @@ class _Settings:
                 return document
             if time.monotonic() >= until:
                 shown = '; '.join(f'{"/".join(p)} is {short(str(_at(document.body, p))[:200])}' for p in other)
-                what = f'it took what was set, and shows something else; no image was sent: {shown}'
+                what = f'the settings were accepted, but other values are read back: {shown}'
                 raise BmcRefused(bmc=self._connector.label, uri=self._service.uri, what=what)
             wait.sleep(BEAT)
 
@@ -231,8 +232,8 @@ class _Settings:
         if not left:
             return
         LOG.error(
-            '%s, %s: its settings for pushed images could not be restored: PATCH there %s, or the next push of somebody goes '
-            'where ours went',
+            '%s, %s: the settings for pushed images could not be restored: PATCH this resource with %s, or the next image that '
+            'any client pushes goes to the targets of this one',
             self._connector.label,
             self._service.uri,
             _body({place: _given_back(place, value) for place, value in left.items()}),
@@ -274,7 +275,7 @@ class _Settings:
 
 def reserved(flag: str) -> str:
     """Why nothing is pushed while a client has reserved a setting."""
-    return f'another client has reserved its settings for pushed images ({flag} is true); set it to false where nobody pushes'
+    return f'another client has reserved the settings for pushed images ({flag} is true); set it to false if none is pushing'
 
 
 def _wanted(view: ResourceView, target: Ref, upload: Upload) -> dict[Place, Any]:

@@ -31,7 +31,7 @@ def identify(walk: Discovery, devices: Devices) -> tuple[list[Device], list[Plat
             continue
         if _is_baseboard(device, walk.tree):
             view = device.primary
-            why = 'shows nothing that a tenant could use or program: a part of the baseboard'
+            why = 'shows nothing that a tenant could use or program: part of the baseboard'
             platform.append(PlatformDevice(ref=view.ref, kind=device.kind.value, model=device.model(devices), reason=why))
             continue
         found.append(device)
@@ -93,11 +93,11 @@ def _mention(device: Device, walk: Discovery) -> None:
     for view in device.processors.values():
         said = view.literal('ProcessorType')
         if view.ref.uri not in walk.tree.offload and said is not None:
-            reason = f'ProcessorType {said}: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
+            reason = f'ProcessorType {said}: may be an accelerator (a file in [baremetal_acc] devices can list its model)'
             walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=True))
     if 'display' in device.classes or device.graphics:
-        hint = 'a file in [baremetal_acc] devices may name it'
-        reason = f'a display controller that the table does not know: not taken for an accelerator ({hint})'
+        hint = 'a file in [baremetal_acc] devices can list it'
+        reason = f'this display controller is not in the device table, and is not treated as an accelerator ({hint})'
         walk.gaps.append(Gap(ref=device.primary.ref, reason=reason))
 
 
@@ -197,7 +197,7 @@ def _extend(found: list[Device], walk: Discovery, devices: Devices) -> list[Devi
             if mine[0].add_functions(functions, devices):
                 mine[0].extra |= set(instances)
             else:
-                reason = f'the BMC contradicts itself: they are no accelerator, and {mine[0].primary.ref.uri} is one'
+                reason = f'the BMC contradicts itself: these instances are no accelerator, but {mine[0].primary.ref.uri} is one'
                 walk.gaps.append(Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=True))
             mine[0].__dict__.pop('location', None)
         elif not absent(view):
@@ -222,7 +222,7 @@ def _of_two(walk: Discovery, devices: Devices) -> Iterator[Gap]:
         for place in links_of(walk, view, 'DeviceInstances'):
             other = first.setdefault(place, view)
             if other is not view:
-                reason = f'the BMC contradicts itself: {place} is an instance of {other.ref.uri}, too'
+                reason = f'the BMC contradicts itself: {place} is also an instance of {other.ref.uri}'
                 hides = not (is_none(view) and is_none(other))
                 yield Gap(ref=view.ref, field='DeviceInstances', reason=reason, hides=hides)
 
@@ -236,7 +236,7 @@ def _note_alone(
     """
     if device.recognise(devices) is None:
         if device.row is None and view.body.get('DeviceType') == 'GPU' and not any(i.vendor_id for i in device.ids):
-            reason = 'is called a GPU, and shows neither a model that is known nor PCI ids: it may be an accelerator'
+            reason = 'is GPU, but the device shows neither a known model nor PCI ids: may be an accelerator'
             texts = (view.text('Name'), extension_text(view, 'Location'))
             hides = not any(CARRIER.search(text) for text in texts if text)
             walk.gaps.append(Gap(ref=view.ref, field='DeviceType', reason=reason, hides=hides))
@@ -247,7 +247,7 @@ def _note_alone(
     if (device.location and device.location.casefold() in places) or addresses & {i.address for i in device.ids if i.address}:
         return
     if any(d.serial is None and d.location is None for d in same):
-        reason = 'may be one of the devices of its kind that show no number and no place'
+        reason = 'may be one of the devices of its kind that show neither serial number nor location'
         walk.gaps.append(Gap(ref=view.ref, reason=reason, hides=True))
         return
     alone.append(device)

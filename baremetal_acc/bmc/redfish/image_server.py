@@ -145,7 +145,7 @@ class Fetched:
                 self._upto = max(self._upto, start + count)
             whole = self._upto == self.size
         if whole:
-            LOG.info('%s: has fetched an image of %d bytes', self._bmc, self.size)
+            LOG.info('%s: the BMC has fetched the image (%d bytes)', self._bmc, self.size)
             self._whole.set()
 
 
@@ -308,7 +308,7 @@ def _context(where: ImageServer) -> ssl.SSLContext | None:
         context.load_cert_chain(where.certificate, where.key)
     except (OSError, ssl.SSLError) as exc:
         what = f'{where.certificate} cannot be used: {exc.strerror or exc}'
-        raise UsageError(argument='image_server_certificate', what=what, hint='name PEM files of certificate and key') from exc
+        raise UsageError(argument='image_server_certificate', what=what, hint='set PEM files of certificate and key') from exc
     return context
 
 
@@ -338,6 +338,6 @@ def _at_free_port(where: ImageServer, listen: Callable[[int], T]) -> T:
             return listen(port)
         except (OSError, OverflowError) as exc:
             failed = exc
-    why = failed or 'the last is lower than the first'
-    what = f'no port from {first} to {last} of {where.listen or "this machine"} can be listened at: {why}'
-    raise UsageError(argument='image_server_ports', what=what, hint='name free ports that BMCs can reach') from failed
+    why = failed or 'the last port is lower than the first'
+    what = f'no port from {first} to {last} of {where.listen or "this host"} is available to listen on: {why}'
+    raise UsageError(argument='image_server_ports', what=what, hint='set free ports that BMCs can reach') from failed

@@ -134,7 +134,10 @@ def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Itera
         if is_not_found(exc):
             return  # a dangling link
         where = Ref(bmc=reader.name, uri=normal(place)[:512])
-        yield from (asked.unknown(a.id, where, 'all', f'who signs could not be read: {exc.what}') for a in devices)
+        yield from (
+            asked.unknown(a.id, where, 'all', f'the ComponentIntegrity resources could not be read: {exc.what}')
+            for a in devices
+        )
         return
     for member in listed:
         link = member.get('@odata.id')
@@ -203,9 +206,9 @@ def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
         return
     view = root.view
     if why_not is None and view.boolean('ComponentIntegrityEnabled') is not True:
-        why_not = 'it offers to sign, and is not enabled (ComponentIntegrityEnabled)'
+        why_not = 'signing is supported, but not enabled (ComponentIntegrityEnabled)'
     if why_not is None and asked.reader.left() <= 0:
-        why_not = 'not asked any more: the time for one look is used up'
+        why_not = 'not requested: the time for the inspection is used up'
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
         if why_not is None:
@@ -213,7 +216,7 @@ def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
             transcript = _decoded(asked, view, body)
             chain = _chain(asked, view, body)
     except BmcError as exc:
-        why_not = f'it was asked to sign, and did not: {exc.what}'
+        why_not = f'signed measurements were requested, but not received: {exc.what}'
     for device in root.devices:
         if why_not is not None:
             yield asked.unknown(device, view.ref, view.id, why_not)
@@ -242,7 +245,7 @@ def _signed(asked: _Asked, view: ResourceView, nonce: bytes) -> ResourceView:
     connector = asked.connector
     target = view.text('Actions', ACTION, 'target')
     if target is None:
-        raise BmcAnswerInvalid(bmc=connector.label, uri=view.ref.uri, what='its action has no target')
+        raise BmcAnswerInvalid(bmc=connector.label, uri=view.ref.uri, what='the action SPDMGetSignedMeasurements has no target')
     question = {'Nonce': nonce.hex(), 'SlotId': SLOT, 'MeasurementIndices': [ALL]}
     answer = connector.send('POST', target, body=question)
     body = _result(asked, answer)
@@ -250,7 +253,9 @@ def _signed(asked: _Asked, view: ResourceView, nonce: bytes) -> ResourceView:
         return body
     accepted = task.accepted(connector, answer, asked.reader.name)
     if accepted is None:
-        raise BmcAnswerInvalid(bmc=connector.label, uri=view.ref.uri, what='it answered neither measurements nor a task')
+        raise BmcAnswerInvalid(
+            bmc=connector.label, uri=view.ref.uri, what='the answer contains neither measurements nor a task'
+        )
     return _ended(asked, accepted.ref)
 
 
@@ -273,12 +278,12 @@ def _ended(asked: _Asked, place: Ref) -> ResourceView:
             if seen.state is TaskState.SUCCEEDED:
                 return _fetched(asked, view)
             if seen.state is not TaskState.ACTIVE:
-                what = f'its task ended with {seen.raw}: {seen.message or "it does not say why"}'
+                what = f'the task ended with {seen.raw}: {seen.message or "no reason is reported"}'
                 raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what=short(what))
         elif answer.status != 202:
-            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='its task ended without measurements')
+            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='the task ended without measurements')
         if time.monotonic() >= until:
-            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='its task did not end in time')
+            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='the task did not end in time')
         wait.sleep(beat)
         beat = min(LONGEST_BEAT, 2 * beat)
 
@@ -297,7 +302,7 @@ def _fetched(asked: _Asked, done: ResourceView) -> ResourceView:
             if body is not None:
                 return body
     raise BmcAnswerInvalid(
-        bmc=asked.connector.label, uri=done.ref.uri, what='its task ended well, and leads to no measurements'
+        bmc=asked.connector.label, uri=done.ref.uri, what='the task succeeded, but points to no measurements'
     )
 
 
@@ -318,7 +323,7 @@ def _decoded(asked: _Asked, view: ResourceView, body: ResourceView) -> bytes:
             return base64.b64decode(''.join(encoded.split()), validate=True)
     except (ValueError, binascii.Error):
         pass
-    raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='SignedMeasurements is no Base64')
+    raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='SignedMeasurements is not Base64')
 
 
 def _chain(asked: _Asked, view: ResourceView, body: ResourceView) -> str:
@@ -341,11 +346,11 @@ def _chain(asked: _Asked, view: ResourceView, body: ResourceView) -> str:
             text += found[:MAX_CHAIN] + '\n'
         if len(text) > MAX_CHAIN:
             raise BmcAnswerInvalid(
-                bmc=asked.connector.label, uri=view.ref.uri, what='its certificates are longer than any chain'
+                bmc=asked.connector.label, uri=view.ref.uri, what=f'the certificate chain is longer than {MAX_CHAIN} characters'
             )
         link = certificate.link('Links', 'Issuer')
     if _repeats_secrets(asked.connector, text):
-        raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='its certificates repeat our credentials')
+        raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='the certificates contain our credentials')
     return text
 
 

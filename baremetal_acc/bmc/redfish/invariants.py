@@ -40,7 +40,7 @@ _NUMBERED = frozenset({Kind.GPU.value, Kind.DPU.value})
 _ROOT = 'ERoT'
 """Part of the Id of a root of trust next to its device. Seen: recordings nvidia/gh200 and supermicro/hgx-h100-8gpu."""
 
-_NO_TYPE = 'a processor without a type: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
+_NO_TYPE = 'processor without ProcessorType: may be an accelerator (a file in [baremetal_acc] devices can list its model)'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def miscounted(documents: Iterable[Document]) -> Iterator[Gap]:
             continue
         number = len(listed) if last(document.ref.uri) in _ITEM_LISTS else _distinct(listed)
         if not _agrees(count, number):
-            yield _gap(document.ref, 'Members@odata.count', f'it counts {count} members, and lists {number}')
+            yield _gap(document.ref, 'Members@odata.count', f'{count} counted, but {number} listed')
 
 
 def _arrays(seen: StatedExistence) -> Iterator[Gap]:
@@ -113,7 +113,7 @@ def _arrays(seen: StatedExistence) -> Iterator[Gap]:
                     listed, count = body[name], body.get(f'{name}@odata.count')
                     # A real BMC lists links twice in such an array, and counts them twice.
                     if isinstance(listed, list) and not _agrees(count, len(listed)):
-                        yield _gap(view.ref, f'{at}{name}@odata.count', f'it counts {count} links, and has {len(listed)}')
+                        yield _gap(view.ref, f'{at}{name}@odata.count', f'{count} counted, but {len(listed)} listed')
 
 
 def _agrees(count: object, listed: int) -> bool:
@@ -140,7 +140,7 @@ def _themselves(seen: StatedExistence) -> Iterator[Gap]:
             continue
         # The resource may belong to another machine, so the gap is noted at the collection of both, for every machine.
         place = replace(document.ref, uri=parent(uri))
-        yield _gap(place, f'Members ({short(last(uri))})', f'it gives itself the URI of another one, {short(own)}')
+        yield _gap(place, f'Members ({short(last(uri))})', f'its @odata.id is that of another resource, {short(own)}')
 
 
 def _put_in_twice(seen: StatedExistence) -> Iterator[Gap]:
@@ -154,7 +154,7 @@ def _put_in_twice(seen: StatedExistence) -> Iterator[Gap]:
             other = member if link is None else first.setdefault(normal(link), member)
             if _what(other) != _what(member):
                 names = ' and '.join(sorted(short(str(one.get('Id'))) for one in (other, member)))
-                yield _gap(document.ref, 'Members', f'{names} are not the same, and both say that they are {short(str(link))}')
+                yield _gap(document.ref, 'Members', f'{names} are different, but both have the @odata.id {short(str(link))}')
                 break
 
 
@@ -183,7 +183,7 @@ def unlisted(documents: Iterable[Document], items: Mapping[str, ResourceView]) -
         for name in [name for name in _IMAGES if name in links] if isinstance(links, dict) else ():
             for place in map(normal, ResourceView.of(document, []).links('Links', name)):
                 if last(parent(place)) in _ITEM_LISTS and place not in items and not _in_another_case(place, items):
-                    yield _gap(document.ref, f'Links/{name}', f'{short(place)} is its image, and no such item is there')
+                    yield _gap(document.ref, f'Links/{name}', f'links to {short(place)}, but there is no such firmware item')
 
 
 def _in_another_case(place: str, items: Iterable[str]) -> bool:
@@ -198,7 +198,9 @@ def _absent(seen: StatedExistence) -> Iterator[Gap]:
         serial = serial_of(view)
         other = gone.get(serial.casefold()) if serial is not None else None
         if other is not None and not absent(view):
-            yield _gap(other.ref, 'Status/State', f'it is absent, and {short(view.ref.uri)} of the same number is there')
+            yield _gap(
+                other.ref, 'Status/State', f'is absent, but {short(view.ref.uri)} with the same serial number is present'
+            )
 
 
 def _processors(seen: StatedExistence) -> Iterator[Gap]:
@@ -216,7 +218,7 @@ def _processors(seen: StatedExistence) -> Iterator[Gap]:
         listed = seen.documents.get(place.rstrip('/')) if place is not None else None
         members = listed.body.get('Members') if listed is not None else None
         if isinstance(members, list) and count > _distinct(members):
-            yield _gap(view.ref, 'ProcessorSummary/Count', f'it counts {count} processors, and lists {_distinct(members)}')
+            yield _gap(view.ref, 'ProcessorSummary/Count', f'{count} counted, but {_distinct(members)} listed')
 
 
 def _untyped(seen: StatedExistence) -> Iterator[Gap]:
@@ -245,7 +247,7 @@ def _numbered(seen: StatedExistence) -> Iterator[Gap]:
     have.update(key[0] for uri in seen.platform if (key := ordinal(last(uri))) is not None)
     for word, found in sorted(numbers.items()):
         if len(found) > have[word]:
-            reason = f'its items number {len(found)} of {word}, and {have[word]} are there'
+            reason = f'firmware items are numbered for {len(found)} {word}, but the number of devices found is {have[word]}'
             yield _gap(shown[word].ref, None, reason)
 
 
@@ -261,7 +263,9 @@ def _unowned(seen: StatedExistence) -> Iterator[Gap]:
         if uri in owned or kind is None or (kind in kinds and (slot is None or slot.casefold() in slots)):
             continue
         where = '' if slot is None else f' in {slot}'
-        yield _gap(view.ref, 'Name', f'an item is that of a {kind.value}{where} ({view.text("Name")}), and none is there')
+        yield _gap(
+            view.ref, 'Name', f'firmware item of a {kind.value}{where} ({view.text("Name")}), but no such device was found'
+        )
 
 
 def _roots(seen: StatedExistence) -> Iterator[Gap]:
@@ -275,7 +279,7 @@ def _roots(seen: StatedExistence) -> Iterator[Gap]:
         if key is None or view.oem_links('ComponentsProtected'):
             continue
         if not any(name == tail.casefold() or name.endswith(f'_{tail.casefold()}') for name in known):
-            yield _gap(view.ref, None, f'a root of trust is that of {tail}, and no such device is there')
+            yield _gap(view.ref, None, f'root of trust of {tail}, but no such device was found')
 
 
 def _modules(seen: StatedExistence) -> Iterator[Gap]:
@@ -293,7 +297,9 @@ def _modules(seen: StatedExistence) -> Iterator[Gap]:
     have = Counter(device.kind.value for device in seen.found if device.kind is not None)
     for kind, views in sorted(named.items()):
         if len(views) > have[kind]:
-            yield _gap(views[0].ref, None, f'{len(views)} chassis are a {kind} each, and {have[kind]} are there')
+            yield _gap(
+                views[0].ref, None, f'{len(views)} Chassis named as {kind}, but the number of devices found is {have[kind]}'
+            )
 
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -303,18 +309,18 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         name='themselves',
         says='``@odata.id`` of a resource',
-        other='the URI at which it is, where that of another one is near, or all members lie there',
+        other='the URI that it was read from, if the other URI is next to it, and is another resource or holds all its members',
         check=_themselves,
     ),
     Invariant(
         name='put in twice',
-        says='a member that a collection has with its contents (``$expand``)',
-        other='another one of the same ``@odata.id``: the same contents',
+        says='a member that is expanded in a collection (``$expand``)',
+        other='another member with the same ``@odata.id``: the same contents',
         check=_put_in_twice,
     ),
     Invariant(
         name='arrays',
-        says='``PCIeDevices@odata.count``, ``Processors@odata.count`` and the like of a resource',
+        says='``PCIeDevices@odata.count``, ``Processors@odata.count`` and similar properties',
         other='the links next to it',
         check=_arrays,
     ),
@@ -324,7 +330,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         other='its Processors, of whatever type: not fewer',
         check=_processors,
     ),
-    Invariant(name='untyped', says='a Processor', other='its ``ProcessorType``, or a model that is known', check=_untyped),
+    Invariant(name='untyped', says='a Processor', other='its ``ProcessorType``, or a known model', check=_untyped),
     Invariant(
         name='numbered',
         says='firmware items that number GPU, FPGA or DPU',

@@ -76,9 +76,9 @@ class InventoryRequests:
         if len(self._table.entries) > MAX_RESOURCES:
             raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_RESOURCES} resources')
         if self._bytes > MAX_BYTES or self._values > MAX_ALL_VALUES:
-            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_BYTES} bytes in one look')
+            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_BYTES} bytes in one inspection')
         if self.left() <= 0:
-            raise BmcUnreachable(bmc=label, uri=place, what='not asked any more: the time for one look is used up')
+            raise BmcUnreachable(bmc=label, uri=place, what='not requested: the time for the inspection is used up')
         answer = self._connector.read(target, left=self.left, headers=headers)
         self._table.sent.append(target)
         return answer

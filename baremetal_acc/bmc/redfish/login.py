@@ -127,7 +127,7 @@ class Login(sushy.auth.AuthBase):
                 return
             if not self._given_up:
                 if self._renewals >= MAX_LOGINS - 1:
-                    raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
+                    raise self._connector.not_authorised(None, f'the BMC ended the session {MAX_LOGINS} times')
                 self._renewals += 1
             # Close it, as it may still be open: some services answer 401 for single resources, and BMCs allow few sessions.
             self.close()

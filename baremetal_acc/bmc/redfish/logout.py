@@ -56,7 +56,7 @@ class Logout:
 
         That a BMC refuses the token (HTTP 401) does not mean that the session has ended: it may only refuse the DELETE.
         """
-        what = 'the BMC does not say where it is'
+        what = 'the BMC does not report its URI'
         became = LogoutResult.LEFT
         self.account.ending()
         try:
@@ -84,7 +84,7 @@ class Logout:
             self.account.has_ended(held if became is LogoutResult.LEFT else None, closed=became is LogoutResult.CLOSED)
         if became is not LogoutResult.CLOSED:
             unless = ', unless it has ended by itself' if became is LogoutResult.UNKNOWN else ''
-            LOG.info('%s: a session was not closed, and may be left%s: %s', self.connector.label, unless, what)
+            LOG.info('%s: a session could not be closed, and may still be open%s: %s', self.connector.label, unless, what)
         return became
 
     def _refused_to_end(self, place: str, token: str) -> LogoutResult:

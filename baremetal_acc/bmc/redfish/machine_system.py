@@ -38,8 +38,8 @@ def find_named_system(walk: Discovery, address: BmcAddress) -> str | None:
     raise BmcAnswerInvalid(
         bmc=address.label,
         uri=meant[0] if len(meant) == 1 else place,
-        what=f'{"several Systems may be meant" if many else "no System is there"} by {short(given)}; there are: {there}',
-        hint='name one of them by its URI (system)' if many else 'name one of them (system), by its URI or its Id',
+        what=f'{"several Systems match" if many else "no System matches"} {short(given)}; found: {there}',
+        hint='set system (Ironic: redfish_system_id) to the URI of one of them',
     )
 
 
@@ -52,15 +52,16 @@ def find_machine_system(tree: DiscoveredTree, address: BmcAddress, named: str | 
     if named is not None:
         wanted = Ref(bmc=name, uri=named)
         if wanted.uri not in tree.systems:
-            tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
+            tree.gaps.append(Gap(ref=wanted, reason='the configured System could not be read', hides=True))
         return wanted
     if address.system is not None:
         place = Ref(bmc=name, uri=f'{ROOT}/Systems')
-        tree.gaps.append(Gap(ref=place, reason='the System that was named could not be read', hides=True))
+        tree.gaps.append(Gap(ref=place, reason='the configured System could not be read', hides=True))
         return None
     candidates = handed_out(tree)
     if len(candidates) == 1:
         return candidates[0].ref
-    reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
+    number = f'{len(candidates)} of {len(tree.systems)}'
+    reason = f'Systems that may be the host: {number}; set system (Ironic: redfish_system_id) to the URI of one'
     tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason, hides=len(owners.machines) > 1))
     return None

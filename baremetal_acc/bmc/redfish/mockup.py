@@ -54,14 +54,14 @@ def place(uri: str) -> tuple[str, ...]:
     """
     parts = tuple(unquote(part) for part in uri.strip('/').split('/'))
     if parts[:2] != ROOT or len(parts) > _DEEPEST or sum(len(p.encode('utf-8', 'replace')) + 1 for p in parts) > _LONGEST_PATH:
-        raise NoPlace('is no path below /redfish/v1' if parts[:2] != ROOT else 'is too long')
+        raise NoPlace('not a path below /redfish/v1' if parts[:2] != ROOT else 'too long')
     for part in parts:
         if part in ('', '.', '..') or re.search(r'[/\\<>"|?*\0]', part) or not part.isprintable():
-            raise NoPlace('has a part that is no name of a folder')
+            raise NoPlace('a part of the path is not a valid folder name')
         if part[-1] in '. ' or _RESERVED.fullmatch(part) or re.fullmatch('[A-Za-z]:', part) or part.casefold() == INDEX:
-            raise NoPlace('has a part that means something else on some systems')
+            raise NoPlace('a part of the path has another meaning on some operating systems')
         if '%' in part or len(part.encode('utf-8', 'replace')) > _LONGEST_NAME:
-            raise NoPlace('has a part that is too long, or encoded twice')
+            raise NoPlace('a part of the path is too long, or encoded twice')
     return parts
 
 
@@ -86,7 +86,7 @@ class MockupFolder:
         parts = place(uri)
         slot = tuple(part.casefold() for part in parts)
         if slot in self._taken:
-            raise NoPlace(f'differs from {self._taken[slot]} only in the case of letters')
+            raise NoPlace(f'differs from {self._taken[slot]} only in case')
         text = encoded(body)
         self._taken[slot] = uri
         folder = self.path
@@ -125,7 +125,7 @@ def encoded(body: Any) -> bytes:
     except UnicodeEncodeError:
         return (json.dumps(body, indent=2) + '\n').encode()
     except (ValueError, RecursionError) as exc:
-        raise NoPlace('its body cannot be written as JSON') from exc
+        raise NoPlace('the body cannot be written as JSON') from exc
 
 
 def is_free(path: Path) -> bool:

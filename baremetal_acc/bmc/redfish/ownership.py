@@ -100,7 +100,9 @@ def _machines(walk: Discovery, reader: RedfishReader, devices: Devices) -> froze
     return frozenset(machines or found)
 
 
-_TAKEN_FOR_PART = 'can be reset, and shows processors without a CPU and nothing to boot: taken for a part of another machine'
+_TAKEN_FOR_PART = (
+    'can be reset, but shows no CPU among its processors and nothing to boot: treated as a part of another machine'
+)
 
 
 _NUMBERED = re.compile(r'(.*[A-Za-z])[^A-Za-z0-9]?[0-9]{1,4}')

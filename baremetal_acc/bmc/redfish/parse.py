@@ -95,7 +95,7 @@ class ResourceView:
                 return _plain_text(value)
             text = value.strip()
         elif isinstance(value, int) and not isinstance(value, bool):
-            self._odd(path, 'text expected, a number found: taken as text')
+            self._odd(path, 'text expected, a number found: used as text')
             text = _digits(value)
         else:
             self._odd(path, f'text expected, {json_type(value)} found')
@@ -125,7 +125,7 @@ class ResourceView:
             self._odd(path, f'longer than {LONGEST} characters')
             text = text[: LONGEST - 1] + '\u2026'
         if not text.isprintable():
-            self._odd(path, 'holds characters that cannot be printed')
+            self._odd(path, 'contains characters that cannot be printed')
             text = ''.join(c if c.isprintable() else '\ufffd' for c in text)
         return None if is_sentinel(text) else text
 
@@ -135,7 +135,7 @@ class ResourceView:
         :returns: whether the text is unusable: the rest of a name still tells a product, the rest of a number is another
             number.
         """
-        self._odd(path, 'holds bytes that are no text')
+        self._odd(path, 'contains bytes that are not text')
         return path[-1] not in _NAMES
 
     def boolean(self, *path: str) -> bool | None:
@@ -187,7 +187,7 @@ class ResourceView:
         if value is None:
             return None
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-            self._odd(path, 'link expected, an array of one found: taken as that one')
+            self._odd(path, 'link expected, an array with one link found: that link is used')
             value = value[0]
         uri = value.get('@odata.id') if isinstance(value, dict) else None
         if isinstance(uri, str) and uri:
@@ -223,7 +223,7 @@ class ResourceView:
 
     def _written(self, path: tuple[str, ...], text: str) -> str:
         """Accept a path in place of a link object, and note it as malformed."""
-        self._odd(path, 'link expected, a path found: taken as a link')
+        self._odd(path, 'link expected, a path found: used as a link')
         return text
 
     def oem_links(self, name: str) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ def uuid_of(view: ResourceView, *path: str) -> str | None:
         return None
     digits = text.lower().removeprefix('urn:uuid:').strip('{}').replace('-', '')
     if len(digits) != 32 or HEX32.fullmatch(digits) is None:
-        view.odd('/'.join(path), 'is no UUID')
+        view.odd('/'.join(path), 'not a UUID')
         return None
     if not digits.strip('f') or not digits.strip('0'):
         return None

@@ -139,7 +139,7 @@ def _whole(view: ResourceView, name: str, *, most: int, base: int = 10) -> int |
             return None
         found = HEX.fullmatch(text)
         if found is None:
-            view.odd(name, 'is no number')
+            view.odd(name, 'not a number')
             return None
         digits = found['digits']
         marked = found['prefix'] or found['suffix'] or not digits.isdigit()
@@ -152,7 +152,7 @@ def _whole(view: ResourceView, name: str, *, most: int, base: int = 10) -> int |
     if number > most and number in (0xFF, 0xFFFF, 0xFFFFFFFF):
         return None
     if not 0 <= number <= most:
-        view.odd(name, f'is not between 0 and {most:#x}')
+        view.odd(name, f'not between 0 and {most:#x}')
         return None
     return number
 
@@ -172,6 +172,6 @@ def _class_digits(view: ResourceView) -> str | None:
         return None
     found = HEX.fullmatch(text)
     if found is None or len(found['digits'].lstrip('0')) > 6:
-        view.odd('ClassCode', 'is no class code')
+        view.odd('ClassCode', 'not a class code')
         return None
     return found['digits']

@@ -25,5 +25,5 @@ def header_block(headers: Mapping[str, str]) -> str:
     """
     lines = [f'{name}: {value}\r\n' for name, value in headers.items()]
     if not all(map(_HEADER.fullmatch, lines)):
-        raise TransportError('a value that cannot stand in a header was to be sent')
+        raise TransportError('a header was not sent, because its value is invalid')
     return ''.join(lines)

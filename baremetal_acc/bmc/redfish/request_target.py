@@ -62,7 +62,7 @@ def origin_of(address: BmcAddress) -> tuple[str, str]:
     ):
         raise UsageError(
             argument=f'address of BMC {address.name}',
-            what='is no address of a Redfish service',
+            what='not an address of a Redfish service',
             hint='write it as https://HOST[:PORT]',
         )
     return parts.scheme, _authority(parts.scheme, host, port)
@@ -96,7 +96,7 @@ def resolve(uri: str, base: str, origin: tuple[str, str], label: str) -> str:
     except ValueError:
         same = False
     if not same or not clean or parts.username is not None:
-        raise BmcAnswerInvalid(bmc=label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
+        raise BmcAnswerInvalid(bmc=label, what=f'a link does not point to this BMC and is not followed: {uri[:200]!r}')
     return parts.path + (f'?{parts.query}' if parts.query else '')
 
 

@@ -55,16 +55,14 @@ def document(answer: RedfishAnswer, name: BmcName, connector: Connector, place: 
     except _Ambiguous as exc:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=str(exc)) from None
     except (ValueError, RecursionError):
-        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is no JSON') from None
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is not JSON') from None
     if not isinstance(body, dict):
-        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is no JSON object')
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is not a JSON object')
     if 'error' in body and '@odata.id' not in body:
         if said(body).ids & GONE:
-            told = 'the answer says that it is not there'
+            told = 'the answer says that the resource does not exist'
             raise BmcRefused(bmc=connector.label, uri=answer.url, reason=BmcRefusalReason.NOT_FOUND, what=told)
-        raise BmcAnswerInvalid(
-            bmc=connector.label, uri=answer.url, what='the answer is an error message with a status of success'
-        )
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is an error message with a success status')
     header = answer.headers.get('ETag')
     inner = body.get('@odata.etag')
     etag = header if header else inner if isinstance(inner, str) and inner else None
@@ -81,7 +79,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         for name, value in pairs:
             if found[name] != value:
-                raise _Ambiguous(f'the answer gives {name[:40]!r} twice, with different values')
+                raise _Ambiguous(f'the answer contains {name[:40]!r} twice, with different values')
     return found
 
 

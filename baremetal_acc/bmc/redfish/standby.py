@@ -64,7 +64,7 @@ def cycle(connector: Connector, ref: Ref) -> Objection | None:
     get = partial(fresh, connector, ref.bmc)
     found = _of_maker(view, get) or _standard(view, get)
     if found is None:
-        raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='it offers no action that cycles its standby power')
+        raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='no action that cycles the standby power is available')
     try:
         answer = connector.send('POST', found.target, body=found.body)
     except BmcUnreachable as exc:

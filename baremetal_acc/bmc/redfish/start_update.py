@@ -64,7 +64,7 @@ def deferred(
     if asked != ON_START and not _says_so(connector, answer):
         return answer
     if answer is not None and answer.objection is not None:
-        LOG.warning('%s: it took the image, and said: %s', connector.label, answer.objection.text)
+        LOG.warning('%s: the image was accepted, but the BMC reports: %s', connector.label, answer.objection.text)
     return UploadProgress(task=view.ref if answer is None else answer.ref, so_far=UNSENT, percent=100)
 
 
@@ -100,13 +100,15 @@ def go_on(
     uploaded = _uploaded(connector, view, progress)
     if progress.so_far != UNSENT:
         LOG.warning(
-            '%s: whether %s was started is unknown: its task and its device are looked at', connector.label, progress.task
+            '%s: whether %s was started is unknown: its task and its device will be read', connector.label, progress.task
         )
         return uploaded
     _refuse_too_early(connector, view, uploaded, active)
     place = start_target(view)
     if place is None:
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what='it has no StartUpdate any more')
+        raise BmcUnsupported(
+            bmc=connector.label, uri=view.ref.uri, what='the UpdateService no longer has the action StartUpdate'
+        )
     try:
         answer = connector.send('POST', connector.path(place), body={})
     except (BmcAnswerInvalid, BmcNotAuthorised, BmcRefused) as exc:
@@ -131,7 +133,9 @@ def _uploaded(connector: Connector, view: ResourceView, progress: UploadProgress
     except BmcUnreachable as exc:
         raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
     except BmcError as exc:
-        raise BmcBusy(bmc=connector.label, uri=progress.task.uri, what=f'its task cannot be read: {exc.what}') from exc
+        raise BmcBusy(
+            bmc=connector.label, uri=progress.task.uri, what=f'the task of the update cannot be read: {exc.what}'
+        ) from exc
 
 
 def _refuse_too_early(
@@ -145,19 +149,19 @@ def _refuse_too_early(
         too.
     """
     if uploaded is not None and uploaded.state is TaskState.FAILED:
-        what = f'it took the upload, and not the image: {uploaded.message or uploaded.raw}'
+        what = f'the upload was accepted, but the image was not: {uploaded.message or uploaded.raw}'
         raise BmcRefused(bmc=connector.label, uri=uploaded.ref.uri, what=what)
     is_active = uploaded is not None and uploaded.state is TaskState.ACTIVE
     if uploaded is not None and is_active and not (uploaded.opaque or uploaded.is_waiting or uploaded.awaits_start):
-        raise BmcBusy(bmc=connector.label, uri=uploaded.ref.uri, what=f'it still checks the image ({uploaded.raw})')
+        raise BmcBusy(bmc=connector.label, uri=uploaded.ref.uri, what=f'the BMC is still checking the image ({uploaded.raw})')
     try:
         others = [t for t in active() if t.is_waiting and (uploaded is None or t.ref != uploaded.ref)]
     except BmcUnreachable as exc:
         raise BmcUnreachable(bmc=exc.bmc, uri=exc.uri, what=exc.what, hint=exc.hint, sent=False) from exc
     except BmcError as exc:
-        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=f'its tasks cannot be read: {exc.what}') from exc
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=f'the tasks of the BMC cannot be read: {exc.what}') from exc
     if len(others) > (1 if is_active and uploaded is not None and uploaded.opaque else 0):
-        what = f'StartUpdate would start something that is not ours, too: {others[0].ref.uri} ({others[0].raw})'
+        what = f'StartUpdate would also start the update of another client: {others[0].ref.uri} ({others[0].raw})'
         raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=what)
 
 
@@ -179,7 +183,9 @@ def _not_started(
     against = Objection(text=exc.what, fails=not unknown)
     if uploaded is not None and uploaded.state is TaskState.ACTIVE and not unknown:
         if uploaded.unbegun and isinstance(exc, BmcRefused):
-            raise BmcBusy(bmc=connector.label, uri=uploaded.ref.uri, what=f'it starts nothing yet: {exc.what}') from exc
+            raise BmcBusy(
+                bmc=connector.label, uri=uploaded.ref.uri, what=f'StartUpdate is not accepted yet: {exc.what}'
+            ) from exc
         with contextlib.suppress(BmcError):
             task.cancel(connector, uploaded.ref)
         raise exc

@@ -90,7 +90,7 @@ def set_power(connector: Connector, system: Ref, wanted: PowerState) -> Objectio
     """
     words = SWITCH.get(wanted)
     if words is None:
-        raise BmcUnsupported(bmc=connector.label, uri=system.uri, what=f'power state {wanted} cannot be asked for')
+        raise BmcUnsupported(bmc=connector.label, uri=system.uri, what=f'power state {wanted} cannot be requested')
     return _reset(connector, read(connector, system), words)
 
 
@@ -166,7 +166,7 @@ def _reset(connector: Connector, view: ResourceView, words: tuple[str, ...], nam
         raise BmcUnsupported(
             bmc=connector.label,
             uri=view.ref.uri,
-            what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(values or ()))}'),
+            what=short(f'none of {", ".join(words)} is available; ResetTypes are {", ".join(sorted(values or ()))}'),
         )
     try:
         answer = connector.send('POST', target, body={'ResetType': word})

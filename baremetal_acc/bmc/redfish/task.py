@@ -233,7 +233,7 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
     if answer.status == 202:
         return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, opaque=True)
     if (view is None and answer.content.strip()) or (view is not None and _is_resource(view)):
-        raise BmcAnswerInvalid(bmc=connector.label, uri=ref.uri, what='is no Task, no Job and no result of an operation')
+        raise BmcAnswerInvalid(bmc=connector.label, uri=ref.uri, what='neither a Task nor a Job nor the result of an operation')
     if view is None:
         return TaskReading(ref=ref, state=TaskState.SUCCEEDED, raw=raw, opaque=True)
     against = objection(view.body)
@@ -260,7 +260,7 @@ def cancel(connector: Connector, ref: Ref) -> None:
                 raise
         else:
             return
-    raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='the BMC does not let it be cancelled')
+    raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='the BMC does not allow this task to be cancelled')
 
 
 def answered(connector: Connector, answer: RedfishAnswer, name: BmcName) -> TaskReading | Objection | None:

@@ -8,7 +8,7 @@ import ssl
 import threading
 from pathlib import Path
 
-from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.bmc.driver import BmcAddress, Setting
 from baremetal_acc.errors import BmcUntrusted
 
 
@@ -26,8 +26,8 @@ def context(address: BmcAddress) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as exc:
         raise BmcUntrusted(
             bmc=address.label,
-            what=f'verify_ca {address.verify_ca} cannot be used: {exc.strerror or exc}',
-            hint='name a PEM file of CAs',
+            what=f'the CA certificates in {address.verify_ca} cannot be used: {exc.strerror or exc}',
+            hint=f'set {address.set_by[Setting.VERIFY_CA]} to a PEM file of CA certificates',
         ) from exc
 
 

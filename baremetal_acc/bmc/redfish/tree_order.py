@@ -10,7 +10,7 @@ from baremetal_acc.bmc.redfish.tree_reader import NOTHING, TreeReader
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
 
-_LISTED_TWICE = 'is listed twice, in another case: nobody can tell whether that is one resource or two'
+_LISTED_TWICE = 'listed twice, with URIs that differ only in case: this may be one resource or two'
 
 
 def put_in_order(reads: TreeReader) -> None:

@@ -24,11 +24,11 @@ Resources of locks that lead to others have a rank in between: one after the oth
 """
 
 
-NOTHING = 'a link leads to nothing (HTTP 404), where something was to be'
+NOTHING = 'a link points to a resource that does not exist (HTTP 404)'
 
-_ONE_URI = 'two resources whose links differ in their case alone, and that are not one, give themselves this URI'
+_ONE_URI = 'this is the @odata.id of two different resources, whose links differ only in case'
 
-OTHER_TYPE = 'a link leads to something that is no {kind}'
+OTHER_TYPE = 'a link points to a resource of another type than {kind}'
 
 _KINDS = {
     'systems': 'ComputerSystem',

@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 MULTIPART = 'MultipartHttpPushUri'
 
 NAMES_NO_TARGET = (
-    'it takes images by HttpPushUri alone, and has no HttpPushUriTargets: an image would go to everything that it fits'
+    'images can be pushed by HttpPushUri only, without HttpPushUriTargets: an image would be written to all that it fits'
 )
 """Why an image for one component is not pushed to a service with HttpPushUri and without HttpPushUriTargets."""
 
@@ -153,10 +153,10 @@ def pull_target(view: ResourceView) -> str | None:
 def unavailable(view: ResourceView) -> str | None:
     """Why the service takes no image at all; None if it is available."""
     if view.boolean('ServiceEnabled') is False:
-        return 'its UpdateService is disabled (ServiceEnabled is false)'
+        return 'the UpdateService is disabled (ServiceEnabled is false)'
     state = view.literal('Status', 'State')
     if state in ('Disabled', 'UnavailableOffline', 'Absent'):
-        return f'its UpdateService is not available (Status.State is {state})'
+        return f'the UpdateService is not available (Status.State is {state})'
     return None
 
 
@@ -219,17 +219,17 @@ def push(
         changed while it was sent. ``UsageError``: the image cannot be served as the operator configured.
     """
     if view is None:
-        raise BmcUnsupported(bmc=connector.label, what='it has no UpdateService: it takes no firmware')
+        raise BmcUnsupported(bmc=connector.label, what='the BMC has no UpdateService: it takes no firmware')
     reason = unavailable(view)
     if reason is not None:
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable the UpdateService on the BMC')
     if view.boolean('HttpPushUriTargetsBusy') is True:
         raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what=http_push.reserved('HttpPushUriTargetsBusy'))
     if activity(view) is UpdateActivity.BUSY:
-        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what='its update service says that it is writing')
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what='the UpdateService reports that it is writing')
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:
-        what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
+        what = f'the image has {upload.size_bytes} bytes, but at most {limit} are accepted (MaxImageSizeBytes)'
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
     match way_of(view, images, targeted=bool(targets(target, upload))):
         case UploadWay.MULTIPART_PUSH:
@@ -271,7 +271,7 @@ def _forced(connector: Connector, upload: Upload, send: Callable[[dict[str, obje
     except BmcRefused as exc:
         if not refuses_force(exc):
             raise
-        LOG.warning('%s: it does not take ForceUpdate, and is sent the image without: %s', connector.label, exc.what)
+        LOG.warning('%s: ForceUpdate is not accepted, so the image is sent without it: %s', connector.label, exc.what)
         return send({})
 
 
@@ -283,7 +283,7 @@ def _on_this_bmc(connector: Connector, uri: str | None) -> str:
     try:
         return connector.path(uri or '')
     except BmcAnswerInvalid as exc:
-        raise BmcUnsupported(bmc=connector.label, what=f'where it takes images: {exc.what}') from exc
+        raise BmcUnsupported(bmc=connector.label, what=f'the URI for images is invalid: {exc.what}') from exc
 
 
 def _let_fetch(
@@ -295,19 +295,21 @@ def _let_fetch(
     """
     if pull_target(view) is None:
         plain = view.text(http_push.PUSH_URI) is not None
-        what = NAMES_NO_TARGET if plain else 'it offers neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
+        neither = 'the UpdateService has neither MultipartHttpPushUri nor HttpPushUri nor SimpleUpdate'
+        what = NAMES_NO_TARGET if plain else neither
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
     uri = _on_this_bmc(connector, pull_target(view))
     if images is None:
         what = (
-            'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri, or HttpPushUri with '
-            'HttpPushUriTargets) is not offered'
+            'the BMC can only pull images (SimpleUpdate); pushing them (MultipartHttpPushUri, or HttpPushUri with '
+            'HttpPushUriTargets) is not supported'
         )
         hint = 'set option [baremetal_acc] image_server_host to the address at which BMCs reach this machine'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint=hint)
     other = _other_protocol(view, images)
     if other is not None:
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
+        hint = 'see option [baremetal_acc] image_server_certificate'
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint=hint)
     with Fetched(upload, images, connector.label, host=connector.host) as served:
         body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), **named(target, upload)}
         time_asked = asked_time(view, UploadWay.PULL)
@@ -330,7 +332,7 @@ def _other_protocol(view: ResourceView, images: ImageServer) -> str | None:
     if not isinstance(allowed, list) or not allowed or _protocol(images) in allowed:
         return None
     offered = ', '.join(short(str(v)[:40]) for v in allowed[:5])
-    return f'it fetches images by {offered}, and they are served by {_protocol(images)}'
+    return f'the BMC fetches images over {offered}, but they are served over {_protocol(images)}'
 
 
 def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | Objection | None) -> None:
@@ -341,7 +343,7 @@ def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | 
     until = time.monotonic() + FETCH_TIMEOUT
     while not served.wait(min(TASK_BEAT, max(0.0, until - time.monotonic()))):
         if time.monotonic() >= until:
-            LOG.warning('%s: has not fetched its image within %d s', connector.label, FETCH_TIMEOUT)
+            LOG.warning('%s: the BMC has not fetched the image within %d s', connector.label, FETCH_TIMEOUT)
             return
         if isinstance(answer, Objection) and answer.fails:
             return
@@ -351,5 +353,5 @@ def _until_fetched(connector: Connector, served: Fetched, answer: TaskReading | 
             LOG.info('%s', exc)  # the BMC may be busy pulling the image
             continue
         if ended:
-            LOG.warning('%s: has ended its task without fetching its image', connector.label)
+            LOG.warning('%s: the task has ended, but the BMC has not fetched the image', connector.label)
             return

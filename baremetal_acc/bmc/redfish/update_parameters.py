@@ -64,7 +64,7 @@ def apply_time(view: ResourceView, values: object) -> str:
     if ON_START in values and start_target(view) is not None:
         return ON_START
     offered = ', '.join(short(str(v)[:40]) for v in values[:5])
-    raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
+    raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'images are applied only at {offered} (OperationApplyTime)')
 
 
 def start_target(view: ResourceView) -> str | None:

@@ -90,7 +90,7 @@ def _in_two_lists(groups: list[Device], walk: Discovery, devices: Devices) -> li
             walk.gaps.append(Gap(ref=other.primary.ref, reason=reason))
             continue
         if len(bucket) > 2:
-            reason = f'may be the card that {_others(bucket)} show too: they are taken for different devices'
+            reason = f'may be the same card as {_others(bucket)}: treated as different devices'
             walk.gaps.append(Gap(ref=bucket[0].primary.ref, reason=reason, hides=True))
             continue
         one.absorb(other, by=Joint(MergeBasis.ID_AND_PCI_IDS, (next(iter(one.pcie_devices)), next(iter(other.pcie_devices)))))
@@ -112,7 +112,9 @@ def _note_half_shown(groups: list[Device], walk: Discovery) -> None:
                 told = (one.kind or other.kind) is not None and not (_all_ids(one) and _all_ids(other))
                 if not told or _are_several([one, other]):
                     continue
-                reason = f'may be the card that {other.primary.ref.uri} shows too, and does not show all its ids: taken for two'
+                reason = (
+                    f'may be the same card as {other.primary.ref.uri}, but not all PCI ids are shown: treated as two devices'
+                )
                 walk.gaps.append(Gap(ref=one.primary.ref, reason=reason, hides=True))
 
 
@@ -218,13 +220,13 @@ def _differ(one: Device, other: Device) -> bool:
     )
 
 
-_REPEATED = 'UUID or serial number is that of {others} too: they are taken for different devices'
+_REPEATED = 'has the same UUID or serial number as {others}: treated as different devices'
 
 _CONTRADICTED = (
-    'has Id and PCI ids of {other}, and another UUID, serial number or PCI address: they are taken for different devices'
+    'has the Id and PCI ids of {other}, but another UUID, serial number or PCI address: treated as different devices'
 )
 
-_GUESSED = 'nothing says which card it is: taken for {card} by their order'
+_GUESSED = 'no property tells which card this is: assigned to {card} by order'
 
 
 def _others(devices: list[Device]) -> str:

@@ -104,7 +104,7 @@ class RedfishWriter:
         """
         again = self.fresh(document.ref.uri)
         if not _unchanged(document.body, again.body, body):
-            what = f'what is to be written has changed since it was read: {refusal.what}'
+            what = f'the properties to be written have changed since they were read: {refusal.what}'
             raise BmcConflict(bmc=self._connector.label, uri=document.ref.uri, what=what)
         for other in _conditions(again, tag):
             try:
@@ -116,12 +116,12 @@ class RedfishWriter:
             else:
                 if other in (None, _ANY):
                     self.unconditional.append(document.ref)
-                    what = 'refuses the ETag that it shows' if tag is not None else 'demands a condition, and shows no ETag'
+                    what = 'refuses the ETag that it shows' if tag is not None else 'requires a condition, but shows no ETag'
                     LOG.warning(
                         'BMC %s, %s: written unconditionally: the BMC %s', self._connector.label, document.ref.uri, what
                     )
                 return answer
-        what = f'it refuses a write with every ETag that it shows, and one without: {refusal.what}'
+        what = f'the BMC refuses the write with each ETag that it shows, and without one: {refusal.what}'
         raise BmcRefused(bmc=self._connector.label, uri=document.ref.uri, what=what)
 
     def _shows(self, ref: Ref, answer: RedfishAnswer, body: JsonObject) -> bool:

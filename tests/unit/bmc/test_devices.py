@@ -98,7 +98,7 @@ def test_the_operators_rows_come_first(tmp_path: Path) -> None:
         ('format = 2\n', 1, 'format = 1 expected'),
         ('format = 1\n[[device]]\nkind = "TPU"\npci = ["0x1:0x2"]\n', 3, 'none of'),
         ('format = 1\n[[device]]\nkind = "GPU"\n', 2, 'needs pci or names'),
-        ('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de"]\n', 4, 'no 0xVVVV:0xDDDD'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de"]\n', 4, 'does not have the form 0xVVVV:0xDDDD'),
         ('format = 1\n[[device]]\nkind = "GPU"\npcii = ["0x10de:0x1"]\n', 4, 'no such key'),
         ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\ntrait = ["A"]\n', 5, 'no such key'),
         ('format = 1\n[[devices]]\nkind = "GPU"\n', 2, 'no such key'),
@@ -115,11 +115,15 @@ def test_the_operators_rows_come_first(tmp_path: Path) -> None:
         ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\ntraits = ["GPU_X"]\n', 5, 'CUSTOM_ and then'),
         ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\nonly = "screen"\n', 5, 'none of display'),
         ('format = 1\n[[vendor]]\ntexts = ["x"]\n', 2, 'name is missing'),
-        ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\n[[device]]\nkind = "FPGA"\nnames = ["X"]\n', 7, 'stands twice'),
+        (
+            'format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\n[[device]]\nkind = "FPGA"\nnames = ["X"]\n',
+            7,
+            'is listed twice',
+        ),
         (
             'format = 1\n[[device]]\nkind = "GPU"\npci = ["0x1:*"]\n',
             4,
-            r'no 0xVVVV:0xDDDD \(write four digits each, \* and \? for any',
+            r'does not have the form 0xVVVV:0xDDDD \(write four digits each, \* and \? for any',
         ),
     ],
 )
@@ -137,7 +141,7 @@ def test_the_hint_of_a_pattern_that_stands_twice_names_the_first_one(tmp_path: P
     path = tmp_path / 'twice.toml'
     row = '[[device]]\nkind = "{}"\npci = ["0x1fff:*"]\n'
     path.write_text('format = 1\n' + row.format('GPU') + row.format('FPGA'))
-    with pytest.raises(DocumentError, match=r'line 7.*stands twice.*row of line 2') as caught:
+    with pytest.raises(DocumentError, match=r'line 7.*is listed twice.*line 2 lists it already') as caught:
         load([path])
     assert 7 == caught.value.line
 
@@ -305,9 +309,9 @@ def test_an_operator_adds_names_to_the_shipped_ones(tmp_path: Path) -> None:
         ('kind = "none"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_A"]', 'kind'),
         ('kind = "GPU"\ntraits = ["CUSTOM_A"]', 'needs kind, pci and traits'),
         ('kind = "GPU"\npci = ["0x10de:*"]', 'needs kind, pci and traits'),
-        ('kind = "GPU"\npci = ["10de"]\ntraits = ["CUSTOM_A"]', "'10de' is no 0xVVVV:0xDDDD"),
-        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_{model}"]', "'CUSTOM_{model}' is no trait"),
-        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["COMPUTE_MANAGED_PCI_DEVICE"]', 'is no trait'),
+        ('kind = "GPU"\npci = ["10de"]\ntraits = ["CUSTOM_A"]', "'10de' does not have the form 0xVVVV:0xDDDD"),
+        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_{model}"]', "'CUSTOM_{model}' is not a trait name"),
+        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["COMPUTE_MANAGED_PCI_DEVICE"]', 'is not a trait name'),
         ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_A"]\nvendor = "x"', 'vendor'),
     ],
 )

@@ -93,11 +93,11 @@ def test_what_is_put_off_is_told_once_with_the_reason():
     stream = io.StringIO()
     progress = JobProgress(stream)
     for left in (30, 20, 10):
-        progress.show(job(ItemState.PLANNED, message=f'busy, come back in {left} s'), 'write')
-        progress.show(job(ItemState.SENT, message=f'busy, come back in {left} s'), 'write')
+        progress.show(job(ItemState.PLANNED, message=f'busy, retry in {left} s'), 'write')
+        progress.show(job(ItemState.SENT, message=f'busy, retry in {left} s'), 'write')
     progress.show(job(ItemState.PLANNED, message='its card is not shown'), 'write')
     flash = f'baremetal-acc: node-1: flash GPU_0 of {v.GPU} with gpu-new'
-    assert f'{flash}: planned (busy, come back in 30 s)\n{flash}: planned (its card is not shown)\n' == stream.getvalue()
+    assert f'{flash}: planned (busy, retry in 30 s)\n{flash}: planned (its card is not shown)\n' == stream.getvalue()
 
 
 @pytest.mark.parametrize(('percent', 'done', 'says'), [(0, 0, '0 %'), (50, 12, '50 %'), (999, 24, '100 %'), (None, 0, '? %')])

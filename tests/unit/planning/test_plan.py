@@ -285,9 +285,13 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
             UpdateFacts(
                 push=True,
                 pull=False,
-                sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
+                sending=Sending(
+                    way=UploadWay.MULTIPART_PUSH,
+                    apply_time=None,
+                    obstacle='images are applied only at night (OperationApplyTime)',
+                ),
             ),
-            'BMC host accepts no image: it applies images only at night',
+            'BMC host accepts no image: images are applied only at night (OperationApplyTime)',
         ),
     ],
 )

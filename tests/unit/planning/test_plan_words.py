@@ -436,11 +436,15 @@ SCENES = {
                 'update': UpdateFacts(
                     push=True,
                     pull=False,
-                    sending=Sending(way=UploadWay.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
+                    sending=Sending(
+                        way=UploadWay.MULTIPART_PUSH,
+                        apply_time=None,
+                        obstacle='images are applied only at night (OperationApplyTime)',
+                    ),
                 )
             }
         },
-        firmware('BMC host accepts no image: it applies images only at night'),
+        firmware('BMC host accepts no image: images are applied only at night (OperationApplyTime)'),
     ),
     'a BMC that takes it': (
         (v.gpu(),),

@@ -248,13 +248,15 @@ class FirewallVerdict:
 def judge(firewall: FirmwareFirewallState | None) -> FirewallVerdict:
     """Judge the lock state of a firewall; None stands for a BMC without one."""
     if firewall is None:
-        return FirewallVerdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
+        return FirewallVerdict(state=LockState.UNSUPPORTED, reason='the BMC has no firmware firewall')
     named = tuple(_name(table.subset, command) for table in firewall.tables for command in sorted(table.open))
     fixed = tuple(_name(t.subset, command) for t in firewall.tables for command in sorted(t.open - t.configurable))
     open_ = named + firewall.unread
     closed = any(table.wanted - table.enabled for table in firewall.tables)
     if not any(table.wanted for table in firewall.tables):
-        return FirewallVerdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
+        return FirewallVerdict(
+            state=LockState.UNKNOWN, open=open_, reason='the BMC reports none of the commands that have to be disabled'
+        )
     closes = encode_undo(undo_of(plan(firewall)))
     left = encode_undo({table.subset: table.left for table in firewall.tables if table.left})
     leaves = hashlib.sha256(left.encode()).hexdigest()[:_DIGEST] if left else ''
@@ -362,6 +364,6 @@ def parse_undo(record: str) -> Undo:
                 raise ValueError
             undo[subset] = frozenset(bytes.fromhex(commands))
     except (ValueError, IndexError) as exc:
-        what = 'the record of what was closed in the firmware firewall cannot be read'
-        raise StateError(what, hint='compare the masks of channel Fh with those of a machine of the same kind') from exc
+        what = 'the record of the commands that were disabled in the firmware firewall cannot be parsed'
+        raise StateError(what, hint='compare the masks of channel Fh with those of a node of the same model') from exc
     return undo

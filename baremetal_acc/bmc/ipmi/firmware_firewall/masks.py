@@ -67,8 +67,8 @@ _TARGET_CAPABILITIES = 0x2E
 """A command of HPM.1 that changes nothing, and that every controller with HPM.1 has."""
 
 _NOBODY_KNOWS = (
-    'and nothing that it says shows that the host has no such commands, which cannot be asked over the LAN '
-    '(ask the maker of the BMC; a rule that leaves this path out of its block takes the machine all the same)'
+    'and the BMC does not show that the host has no such commands, which cannot be read over LAN '
+    '(ask the vendor of the BMC; a rule without this path in its block accepts the node as it is)'
 )
 
 _DCMI = b'\xdc'
@@ -112,14 +112,16 @@ def encode_mask(commands: Iterable[int], operation: int) -> bytes:
 def parse_mask(data: bytes, operation: int, bmc: str, what: str) -> frozenset[int]:
     """Parse a mask: the commands whose bits are set."""
     if len(data) < 16:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'{what}: the mask has {len(data)} bytes, and 16 are needed')
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{what}: the mask is too short (length {len(data)}, minimum 16 bytes)')
     return frozenset(operation * HALF + n for n in _set(data[:16]))
 
 
 def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
     """Parse the answer to Get NetFn Support: the request NetFns in use, by LUN; LUNs without commands are left out."""
     if len(data) < 17:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'Get NetFn Support: the answer has {len(data)} bytes, and 17 are needed')
+        raise BmcAnswerInvalid(
+            bmc=bmc, what=f'Get NetFn Support: the answer is too short (length {len(data)}, minimum 17 bytes)'
+        )
     used = {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4)}
     return {lun: netfns for lun, netfns in used.items() if netfns or data[0] >> 2 * lun & 3}
 
@@ -130,7 +132,9 @@ def parse_oem_netfn(data: bytes, bmc: str) -> tuple[bool, bytes]:
     Sources differ on the meaning of the lower seven bits, so they are ignored.
     """
     if len(data) < 3:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'Get OEM NetFn IANA Support: the answer has {len(data)} bytes, and 3 are needed')
+        raise BmcAnswerInvalid(
+            bmc=bmc, what=f'Get OEM NetFn IANA Support: the answer is too short (length {len(data)}, minimum 3 bytes)'
+        )
     return bool(data[0] & 0x80), data[2:5]
 
 
@@ -141,8 +145,8 @@ def _set(mask: bytes) -> Iterable[int]:
 
 def _only_host(channel: int) -> None:
     if channel != SYSTEM_INTERFACE:
-        what = f'the firmware firewall of channel {channel:X}h is not written, only that of Fh, the system interface'
-        raise Refused([what], hint='closed on the LAN channel, a command could not be opened again over LAN')
+        what = f'the firmware firewall of channel {channel:X}h is not written, only that of channel Fh (system interface)'
+        raise Refused([what], hint='a command that is disabled on the LAN channel could not be enabled again over LAN')
 
 
 # --------------------------------------------------------------------------------------------------------------- reading
@@ -232,7 +236,7 @@ def _ask(raw: Raw, subset: Subset) -> FirewallTable | _Unread:
     if not refused:
         return FirewallTable(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
     if supported | configurable | enabled:
-        return _Unread(says=f'{refused[0].what}, and other masks of it show commands', code=refused[0].code)
+        return _Unread(says=f'{refused[0].what}, but other masks of the same NetFn show commands', code=refused[0].code)
     return _Unread(says=refused[0].what, code=refused[0].code, none=True, empty=len(asked_for) == 2 * HALF)
 
 
@@ -297,7 +301,9 @@ def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
     found, _ = _listed(raw, netfn)
     for vendor in found:
         if len(vendor) != 3:
-            raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: {len(vendor)} bytes are no IANA number')
+            raise BmcAnswerInvalid(
+                bmc=raw.label, what=f'Get OEM NetFn IANA Support: an IANA number has 3 bytes, length {len(vendor)} found'
+            )
     return found
 
 
@@ -421,30 +427,32 @@ def perform(raw: Raw, writes: Iterable[MaskWrite]) -> MaskProblem | None:
             if write.shuts_itself and not _kept_apart(raw, write):
                 return MaskProblem(write=write, says=_NOT_SHOWN, repaired=True)
         except BmcError as exc:
-            says = f'what is open on our own channel cannot be read, so that nothing is written: {exc.what}'
+            says = f'nothing was written, because the mask of our own channel could not be read: {exc.what}'
             return MaskProblem(write=write, says=says, repaired=True, silent=isinstance(exc, BmcUnreachable))
         failed = _send(raw, write, write.after)
         try:
             now = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation)
             ours = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
         except BmcError as exc:
-            says = f'{failed.says if failed else "it was accepted"}, and what it did cannot be read: {exc.what}'
+            says = (
+                f'{failed.says if failed else "Set Command Enables was accepted"}, but its effect could not be read: {exc.what}'
+            )
             return MaskProblem(write=write, says=says, repaired=False, silent=isinstance(exc, BmcUnreachable))
         if ours != own:
-            says = f'Set Command Enables of {write.subset.text} for channel Fh changed our own channel, too'
+            says = f'Set Command Enables of {write.subset.text} for channel Fh also changed the mask of our own channel'
             return MaskProblem(write=write, says=says, repaired=_repair(raw, write) and _is_own(raw, write, own))
         if now == write.after:
             continue
         says, silent = failed or _Failure(
-            f'Set Command Enables of {write.subset.text} was accepted, and is not what is read back'
+            f'Set Command Enables of {write.subset.text} was accepted, but another mask is read back'
         )
         return MaskProblem(write=write, says=says, repaired=now == write.before or _repair(raw, write), silent=silent)
     return None
 
 
 _NOT_SHOWN = (
-    'Set Command Enables is left open: nothing that is closed for channel Fh is open on our own, so that nothing shows that '
-    'they are kept apart (close another command of it by hand, and try again)'
+    'Set Command Enables was left enabled: no command that is disabled on channel Fh is enabled on our own channel, so that '
+    'nothing shows that the BMC keeps their masks apart (disable another command on channel Fh by hand, and retry)'
 )
 
 
@@ -470,9 +478,9 @@ def _send(raw: Raw, write: MaskWrite, enabled: frozenset[int]) -> _Failure | Non
 
 def _why(reply: CommandReply) -> str:
     if reply.code == 0x80:
-        return 'refused (80h): a command in it is not supported, or not configurable'
+        return 'refused (80h): a command in the mask is not supported, or not configurable'
     if reply.code == CompletionCode.PRIVILEGE:
-        return 'refused (D4h): the user lacks the privilege, or Set Command Enables is closed on our own channel'
+        return 'refused (D4h): the user lacks the privilege, or Set Command Enables is disabled on our own channel'
     return f'refused with completion code {reply.code:02X}h'
 
 

@@ -104,14 +104,14 @@ def look(raw: Raw) -> UpgradeStatus:
         return UpgradeStatus(away=exc.what)
     away = next((reply.code for reply in answers if reply.code == CompletionCode.BUSY or reply.code in AWAY), None)
     if away is not None:
-        return UpgradeStatus(away=f'it answers {away:02X}h')
+        return UpgradeStatus(away=f'the controller answers {away:02X}h')
     status, test, back = answers
     if status.code == CompletionCode.PRIVILEGE:
         raise refusal(raw, NAMES[HpmCommand.STATUS], status)
     result, says, failed = parse_self_test(test, raw.label)
     try:
         if result in (SelfTest.FAILED, SelfTest.RUNNING) and not _tests_itself(raw):
-            result, says, failed = SelfTest.NONE, 'its self-test is none of upgrades', None
+            result, says, failed = SelfTest.NONE, 'the self-test is not one of upgrades', None
     except BmcUnreachable as exc:
         return UpgradeStatus(away=exc.what)
     what, which = parse_rollback(back, raw.label)
@@ -146,23 +146,23 @@ def became(standing: UpgradeStatus, number: int, command: HpmCommand) -> tuple[T
     """
     status = standing.status
     if status is not None and status.code == IN_PROGRESS:
-        return TaskState.ACTIVE, f'{named(status.command)} goes on'
+        return TaskState.ACTIVE, f'{named(status.command)} is in progress'
     if standing.test is SelfTest.RUNNING:
         return TaskState.ACTIVE, standing.test_says
     if standing.back is Rollback.RUNNING:
-        return TaskState.ACTIVE, 'a rollback goes on'
+        return TaskState.ACTIVE, 'a rollback is in progress'
     if command is HpmCommand.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
-        return TaskState.FAILED, f'the rollback: {standing.back.value}'
+        return TaskState.FAILED, f'the result of the rollback is: {standing.back.value}'
     if status is None or status.command != command:
         what = 'a rollback' if command is HpmCommand.ROLLBACK else 'an activation'
-        return TaskState.GONE, f'it does not say what became of {what}'
+        return TaskState.GONE, f'the controller does not report the result of {what}'
     if command is HpmCommand.ACTIVATE and status.code == CompletionCode.NOT_IN_STATE:
-        return TaskState.GONE, 'it had nothing to activate any more'
+        return TaskState.GONE, 'the controller had no firmware to activate'
     if status.code:
         return TaskState.FAILED, f'{named(status.command)} ended with completion code {status.code:02X}h'
     ours = standing.failed is None or number in standing.failed
     if command is HpmCommand.ACTIVATE and standing.test is SelfTest.FAILED and ours:
         return TaskState.FAILED, standing.test_says
     if command is HpmCommand.ACTIVATE and number in standing.rolled_back:
-        return TaskState.FAILED, 'it was rolled back'
-    return TaskState.SUCCEEDED, f'{named(status.command)} ended well'
+        return TaskState.FAILED, 'the component was rolled back'
+    return TaskState.SUCCEEDED, f'{named(status.command)} succeeded'

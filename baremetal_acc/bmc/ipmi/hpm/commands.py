@@ -219,7 +219,7 @@ def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
     """
     raw = _body(data, bmc, HpmCommand.TARGET_CAPABILITIES, 7)
     if raw[0] != 0:
-        raise BmcUnsupported(bmc=bmc, what=f'it speaks HPM.1 version {raw[0]}; only version 0 is known')
+        raise BmcUnsupported(bmc=bmc, what=f'HPM.1 version {raw[0]} is not supported, only version 0')
     return Capabilities(
         features=ComponentFeature(raw[1]),
         upgrade=raw[2] * UNIT,
@@ -259,7 +259,9 @@ def parse_section(data: bytes, bmc: str) -> tuple[int, int] | None:
     if not raw:
         return None
     if len(raw) < 8:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[HpmCommand.UPLOAD]}: {len(raw)} bytes of a section, and 8 are needed')
+        raise BmcAnswerInvalid(
+            bmc=bmc, what=f'{NAMES[HpmCommand.UPLOAD]}: the section is too short (length {len(raw)}, minimum 8 bytes)'
+        )
     section = (int.from_bytes(raw[:4], 'little'), int.from_bytes(raw[4:8], 'little'))
     return section if any(section) else None
 
@@ -313,7 +315,7 @@ def parse_hpm2_capabilities(data: bytes, bmc: str) -> tuple[int, int]:
 def parse_lan_parameter(data: bytes, bmc: str) -> int:
     """Parse HPM.2's channel capabilities: maximum bytes of an inbound message."""
     if len(data) < 8 or data[0] != 0x11:
-        raise BmcAnswerInvalid(bmc=bmc, what="Get LAN Configuration Parameters: the answer is none of HPM.2's parameters")
+        raise BmcAnswerInvalid(bmc=bmc, what='Get LAN Configuration Parameters: the answer is not an HPM.2 parameter')
     return int.from_bytes(data[4:6], 'little')
 
 
@@ -322,7 +324,9 @@ def _body(data: bytes, bmc: str, command: HpmCommand, least: int) -> bytes:
     if not data or data[0] != GROUP_PICMG:
         raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer does not have the body code of PICMG')
     if len(data) < least + 1:
-        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer has {len(data)} bytes, and {least + 1} are needed')
+        raise BmcAnswerInvalid(
+            bmc=bmc, what=f'{NAMES[command]}: the answer is too short (length {len(data)}, minimum {least + 1} bytes)'
+        )
     return data[1:]
 
 

@@ -38,10 +38,10 @@ def read(upload: Upload, name: str) -> hpm_image.HpmImage:
     :raises ImageError: it is not a valid image, is too large, or has changed since it was checked.
     """
     if upload.size_bytes > hpm_image.MOST_BYTES:
-        raise ImageError(image=name, what=f'has {upload.size_bytes} bytes, and at most {hpm_image.MOST_BYTES} are taken')
+        raise ImageError(image=name, what=f'has {upload.size_bytes} bytes, but at most {hpm_image.MOST_BYTES} are supported')
     stream = upload.open()  # stays open as long as the image, or its firmware, is in use
     if stream.seek(0, io.SEEK_END) != upload.size_bytes:
-        raise ImageError(image=name, what=f'has another size than the {upload.size_bytes} bytes that were checked')
+        raise ImageError(image=name, what=f'no longer has the size of {upload.size_bytes} bytes that was checked')
     return hpm_image.parse(hpm_image.StreamedImage(stream, upload.size_bytes, name), name)
 
 
@@ -61,12 +61,14 @@ def opened(image: Image, upload: Upload) -> hpm_image.HpmImage:
     found = read(upload, image.name)
     brings = frozenset(one.component for one in found.uploads)
     if len(brings) > 1:
-        what = f'brings firmware for component {hpm_image.listed(brings)}, and over IPMI one is written at a time'
-        raise ImageError(image=image.name, what=what, hint='ask its maker for an image of each')
+        what = f'contains firmware for components {hpm_image.listed(brings)}, but over IPMI an image may contain only one'
+        raise ImageError(image=image.name, what=what, hint='ask the vendor for one image per component')
     version = found.uploads[0].version
     if version is not None and not same_version(version.text, image.version):
-        what = f'is version {version.text} by its header, as a controller shows it then, and the catalogue says {image.version}'
-        hint = f'write {version.text} into the catalogue, and into the rules that ask for it; or it is another image'
+        what = (
+            f'has version {version.text} in its header, which controllers report, but version {image.version} in the catalogue'
+        )
+        hint = f'write {version.text} into the catalogue and into the rules that require it, unless this is the wrong image'
         raise ImageError(image=image.name, what=what, hint=hint)
     return found
 
@@ -81,10 +83,8 @@ def judge(raw: Raw, ref: Ref, number: int, image: Image, content: hpm_image.HpmI
     """
     found = fitting(raw, ref, number, content)
     if found.can.cold_reset and image.reset is ResetKind.NONE:
-        what = (
-            f'what component {number} gets runs only after a payload cold reset, and apply.reset of image {image.name} is none'
-        )
-        hint = 'write apply = { reset = "system-reset" } into its table of the catalogue'
+        what = f'firmware of component {number} runs only after a payload cold reset, but {image.name} has apply.reset none'
+        hint = 'set apply = { reset = "system-reset" } for the image in the catalogue'
         raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=what, hint=hint)
 
 
@@ -100,16 +100,18 @@ def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.HpmImage) -> Fit
     brings = frozenset(one.component for one in content.uploads)
     if brings != {number}:
         listed = hpm_image.listed(brings)
-        raise unfit(f'image {content.name} brings firmware for component {listed}, and it is to be written to {number} alone')
+        raise unfit(
+            f'image {content.name} contains firmware for component {listed}, but the target is component {number} alone'
+        )
     target = upgrade_target.read_capabilities(raw)
     if target is None:
-        raise unfit('it does not speak HPM.1 any more')
+        raise unfit('the controller no longer supports HPM.1')
     differs = hpm_image.fits(content, hpm_image.device(device.identify(raw), target.components))
     if differs:
-        raise unfit('; '.join(differs), 'the fits of the image in the catalogue may be too wide')
+        raise unfit('; '.join(differs), 'the fits of the image in the catalogue may match too many components')
     seen = upgrade_target.read_component(raw, number) if number in target.components else None
     if seen is None:
-        raise unfit(f'it has no component {number}')
+        raise unfit(f'the controller has no component {number}')
     if seen.properties is None:
-        raise unfit(f'what component {number} can could not be read: {"; ".join(seen.unread)}')
+        raise unfit(f'the properties of component {number} could not be read: {"; ".join(seen.unread)}')
     return Fitting(image=content, part=content.uploads[0], target=target, component=seen, can=seen.properties)

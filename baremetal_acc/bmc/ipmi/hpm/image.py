@@ -94,7 +94,7 @@ class StreamedImage:
         self._stream.seek(self._begin + start)
         found = self._stream.read(max(0, stop - start))
         if len(found) != max(0, stop - start):
-            raise ImageError(image=self._name, what='has become shorter since it was checked')
+            raise ImageError(image=self._name, what='is shorter than when it was checked')
         return found
 
     def part(self, at: int, size_bytes: int) -> 'StreamedImage':
@@ -252,34 +252,34 @@ def parse(content: Content, name: str) -> HpmImage:
     """
 
     def wrong(what: str) -> ImageError:
-        return ImageError(image=name, what=what, hint='it is not written anywhere; fetch it again, or ask its maker')
+        return ImageError(image=name, what=what, hint='nothing was written; download the image again, or ask its vendor')
 
     if content[: len(SIGNATURE)] != SIGNATURE:
-        raise wrong(f'is no HPM.1 image: it does not begin with {SIGNATURE.decode()}')
+        raise wrong(f'is not an HPM.1 image: it does not begin with {SIGNATURE.decode()}')
     if len(content) > MOST_BYTES:
-        raise wrong(f'has {len(content)} bytes, and at most {MOST_BYTES} are taken')
+        raise wrong(f'has {len(content)} bytes, but at most {MOST_BYTES} are supported')
     if len(content) < _FIXED + 1 + _DIGEST:
-        raise wrong(f'ends within its header: it has {len(content)} bytes')
+        raise wrong(f'ends within its header (length {len(content)} bytes)')
     if content[8] != 0:
-        raise wrong(f'has HPM.1 image format {content[8]}; only format 0 is known')
+        raise wrong(f'has HPM.1 image format {content[8]}, but only format 0 is supported')
     end = len(content) - _DIGEST
     header = _FIXED + _number(content, 32, 2) + 1
     if header > end:
-        raise wrong(f'its header says that it has {header - _FIXED - 1} bytes of OEM data, more than the image holds')
+        raise wrong(f'the length of the OEM data in the header is {header - _FIXED - 1} bytes, more than the image contains')
     if sum(content[:header]) & 0xFF:
-        raise wrong('the checksum of its header does not fit')
+        raise wrong('the header checksum is wrong')
     digest = hashlib.md5(usedforsecurity=False)
     for at in range(0, end, _AT_ONCE):
         digest.update(content[at : min(at + _AT_ONCE, end)])
     if digest.digest() != content[end:]:
-        raise wrong('its MD5 at the end does not fit what comes before')
+        raise wrong('the MD5 digest at the end is wrong')
     components = bits(content[20])
     actions = tuple(_actions(content, header, end, components, wrong))
     uploaded = [action.upload.component for action in actions if action.upload is not None]
     if not uploaded:
-        raise wrong('it brings no firmware: none of its actions is an upload')
+        raise wrong('contains no firmware: no action record is an upload')
     if len(uploaded) != len(set(uploaded)):
-        raise wrong('it brings two firmwares for one component')
+        raise wrong('contains firmware for one component twice')
     return HpmImage(
         name=name,
         device_id=content[9],
@@ -310,7 +310,7 @@ def fits(image: HpmImage, target: ImageDevice) -> tuple[str, ...]:
         ('product', image.product, target.product, 4),
     ):
         if ours != its:
-            found.append(f'image {image.name} is for {what} {ours:0{digits}X}h, and the controller has {its:0{digits}X}h')
+            found.append(f'image {image.name} is for {what} {ours:0{digits}X}h, but the controller has {its:0{digits}X}h')
     if target.revision < image.earliest:
         found.append(
             f'image {image.name} needs firmware {_revision(image.earliest)} or later on the controller, '
@@ -328,34 +328,34 @@ def _actions(
     count = 0
     while at < end:
         count += 1
-        where = f'action record {count}, at byte {at}'
+        where = f'action record {count} at byte {at}'
         if count > MOST_RECORDS:
             raise wrong(f'has more than {MOST_RECORDS} action records')
         if content[at] not in tuple(ActionKind):
-            raise wrong(f'{where}, is of kind {content[at]}, which is unknown')
+            raise wrong(f'{where} has unknown type {content[at]}')
         kind = ActionKind(content[at])
         size = _UPLOAD if kind is ActionKind.UPLOAD else _RECORD
         if at + size > end:
-            raise wrong(f'{where}, is cut short by the end of the image')
+            raise wrong(f'{where} is truncated by the end of the image')
         record = content[at : at + size]
         if sum(record[:_RECORD]) & 0xFF and (kind is not ActionKind.UPLOAD or sum(record) & 0xFF):
-            raise wrong(f'the checksum of {where}, does not fit')
+            raise wrong(f'the checksum of {where} is wrong')
         named = bits(record[1])
         if not named:
-            raise wrong(f'{where}, names no component')
+            raise wrong(f'{where} names no component')
         if foreign := named - components:
-            raise wrong(f'{where}, is for component {listed(foreign)}, which the header does not name')
+            raise wrong(f'{where} is for component {listed(foreign)}, which the header does not name')
         at += size
         if kind is not ActionKind.UPLOAD:
             yield UpgradeAction(kind=kind, components=named)
             continue
         if len(named) > 1:
-            raise wrong(f'{where}, uploads to more than one component: {listed(named)}')
+            raise wrong(f'{where} uploads to more than one component: {listed(named)}')
         length = _number(record, 30, 4)
         if length == 0:
-            raise wrong(f'{where}, has no firmware')
+            raise wrong(f'{where} contains no firmware')
         if at + length > end:
-            raise wrong(f'{where}, says that it has {length} bytes of firmware, and {end - at} are there')
+            raise wrong(f'{where} announces firmware of length {length}, but only {end - at} bytes are left')
         upload = ImageUpload(
             component=min(named),
             version=version(record[3:9]),

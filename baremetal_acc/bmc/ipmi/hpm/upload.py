@@ -68,14 +68,14 @@ _OUT_OF_ORDER = frozenset({CompletionCode.INVALID_FIELD, 0x82})
 _NO_SECTION = bytes([GROUP_PICMG])
 """The answer to a block that requests no other section of the firmware."""
 
-_AT_NONE = 'it is at no upload any more: it may have restarted, or somebody else has begun or ended one'
+_AT_NONE = 'no upload is in progress any more: the controller may have restarted, or another client has begun or ended one'
 
 _MEANS = {
-    (HpmCommand.INITIATE, 0x81): 'it does not take this component for that',
-    (HpmCommand.UPLOAD, 0x81): 'it does not take this component, or no more of it',
-    (HpmCommand.UPLOAD, 0x82): 'a sum within the block does not fit',
-    (HpmCommand.FINISH, 0x81): 'it has got another number of bytes',
-    (HpmCommand.FINISH, 0x82): 'the firmware is not what it takes for whole',
+    (HpmCommand.INITIATE, 0x81): 'the controller does not support this action for the component',
+    (HpmCommand.UPLOAD, 0x81): 'the controller does not accept this component, or no more bytes for it',
+    (HpmCommand.UPLOAD, 0x82): 'a checksum within the block is wrong',
+    (HpmCommand.FINISH, 0x81): 'the controller has received another number of bytes',
+    (HpmCommand.FINISH, 0x82): 'the controller reports that the firmware is damaged or incomplete',
     (HpmCommand.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
     (HpmCommand.UPLOAD, CompletionCode.NOT_IN_STATE): _AT_NONE,
     (HpmCommand.FINISH, CompletionCode.NOT_IN_STATE): _AT_NONE,
@@ -152,11 +152,11 @@ def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     if reply.ok:
         return _done(transfer)
     if reply.code == IN_PROGRESS:
-        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on', least=_NOW)
+        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} is in progress', least=_NOW)
     if reply.code == CompletionCode.BUSY:
-        return _wait(raw, transfer, now, 'it is busy', least=BUSY_PAUSE)
+        return _wait(raw, transfer, now, 'the controller is busy', least=BUSY_PAUSE)
     if reply.code in AWAY:
-        return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
+        return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'the controller answered {reply.code:02X}h')
     if transfer.stage is UploadStage.ABORT and reply.code != CompletionCode.PRIVILEGE:
         return _done(transfer)  # there was nothing to abort
     return _after_refusal(raw, transfer, command, reply)
@@ -296,7 +296,7 @@ def _heard(raw: Raw, transfer: Transfer, reply: CommandReply | BmcUnreachable, n
             raw,
             replace(transfer, looking=True, doubt=False, wanted=wanted),
             now,
-            f'{NAMES[HpmCommand.UPLOAD]} goes on',
+            f'{NAMES[HpmCommand.UPLOAD]} is in progress',
             least=_NOW,
         )
     if reply.code in _OUT_OF_ORDER and (reply.again or transfer.doubt):
@@ -306,9 +306,9 @@ def _heard(raw: Raw, transfer: Transfer, reply: CommandReply | BmcUnreachable, n
         smaller = transfer.taken + (length - transfer.taken) // 2
         return replace(transfer, size=smaller, refused=length)
     if reply.code == CompletionCode.BUSY:
-        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h', least=BUSY_PAUSE)
+        return _wait(raw, transfer, now, f'the controller answered {reply.code:02X}h', least=BUSY_PAUSE)
     if reply.code in AWAY:
-        return _wait(raw, replace(transfer, doubt=True), now, f'it answered {reply.code:02X}h')
+        return _wait(raw, replace(transfer, doubt=True), now, f'the controller answered {reply.code:02X}h')
     return _after_refusal(raw, transfer, HpmCommand.UPLOAD, reply)
 
 
@@ -336,7 +336,9 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
         offset, end = section[0], sum(section)
         whole = len(transfer.upload.firmware)
         if offset == end or end > whole or sent + (end - offset) > whole:
-            what = f'it asks for {section[1]} bytes from {section[0]} after {sent} of {whole} were sent'
+            what = (
+                f'the controller requests length {section[1]} from offset {section[0]} after {sent} of {whole} bytes were sent'
+            )
             raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
     transfer = replace(
         transfer,
@@ -363,12 +365,12 @@ def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     except BmcUnreachable as exc:
         return _wait(raw, transfer, now, exc.what)
     if reply.code == CompletionCode.BUSY or reply.code in AWAY:
-        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
+        return _wait(raw, transfer, now, f'the controller answered {reply.code:02X}h')
     if not reply.ok:
         raise _failed(raw, transfer, HpmCommand.STATUS, reply)
     status = parse_status(reply.data, raw.label)
     if status.code == IN_PROGRESS:
-        return _wait(raw, transfer, now, f'{NAMES[command]} goes on', least=SOON)
+        return _wait(raw, transfer, now, f'{NAMES[command]} is in progress', least=SOON)
     if transfer.doubt and not (transfer.stage is UploadStage.FINISH and status.command == command):
         return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
     if status.code != CompletionCode.OK and transfer.stage is not UploadStage.ABORT:
@@ -402,12 +404,12 @@ def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelt
     """
     since = now if transfer.since is None else transfer.since
     if now - since > transfer.patience.total_seconds():
-        what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
+        what = f'{why}, for longer than the timeout of {transfer.patience.total_seconds():.0f} s'
         raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
     return replace(transfer, since=since, pause=min(POLL, max(least, timedelta(seconds=now - since))))
 
 
-_AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'
+_AGAIN = 'nothing was activated; the image has to be uploaded again from the beginning'
 
 
 def _failed(raw: Raw, transfer: Transfer, command: HpmCommand, reply: CommandReply) -> Exception:

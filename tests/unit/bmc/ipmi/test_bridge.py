@@ -71,9 +71,9 @@ def test_an_answer_is_read_by_its_bytes():
 @pytest.mark.parametrize(
     ('message', 'told'),
     [
-        ('20 1c c4 72 14 01 c1', 'it has 7 bytes, and 8 are needed'),
-        ('20 1c c5 72 14 01 c1 b8', 'the checksum of its header is wrong'),
-        ('20 1c c4 72 14 01 c2 b8', 'its checksum is wrong'),
+        ('20 1c c4 72 14 01 c1', r'too short \(length 7, minimum 8 bytes\)'),
+        ('20 1c c5 72 14 01 c1 b8', 'header checksum is wrong'),
+        ('20 1c c4 72 14 01 c2 b8', 'checksum is wrong'),
     ],
 )
 def test_a_damaged_answer_is_none(message, told):
@@ -159,7 +159,7 @@ class Garbled(Fake):
 
 @pytest.mark.parametrize(
     ('message', 'told'),
-    [(b'\x20', 'its answer is damaged'), (bytes.fromhex('20 1c c4 74 14 01 c1 b6'), 'what came answers something else')],
+    [(b'\x20', 'the answer is damaged'), (bytes.fromhex('20 1c c4 74 14 01 c1 b6'), 'the answer is for another command')],
 )
 def test_what_is_no_answer_is_an_error(message, told):
     """Damaged, or of another controller."""
@@ -234,7 +234,7 @@ def test_a_queue_that_is_not_to_be_read_is_no_way():
     """Over LAN it seldom is."""
     bmc, _, _ = machine('nothing')
     bmc.codes = {(6, 0x33): 0xD4}
-    with pytest.raises(BmcUnreachable, match='its answer cannot be fetched: Get Message: refused'):
+    with pytest.raises(BmcUnreachable, match='the answer could not be fetched: Get Message: refused'):
         over(bmc)(6, 1)
 
 

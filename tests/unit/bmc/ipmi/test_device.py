@@ -75,7 +75,9 @@ def test_an_answer_that_is_cut_short_names_the_controller():
     """And the command."""
     fake = Fake()
     fake.codes = {(6, 1): 0}
-    with pytest.raises(BmcAnswerInvalid, match='BMC fake 20h: Get Device ID: the answer has 0 bytes, and 11 are needed'):
+    with pytest.raises(
+        BmcAnswerInvalid, match=r'BMC fake 20h: Get Device ID: the answer is too short \(length 0, minimum 11 bytes\)'
+    ):
         identify(fake)
 
 
@@ -129,7 +131,7 @@ def test_whatever_is_further_away_is_told():
     bmc = machine(repository=(mc_locator(1, address=0x72),), behind={(0, 0x72): middle})
     found = look(bmc)
     path = (Hop(channel=0, address=0x72), Hop(channel=7, address=0x74), Hop(channel=7, address=0x76))
-    assert Unread(path=path, what='device id', reason='it is behind more than 2 controllers', hides=True) in found.unread
+    assert Unread(path=path, what='device id', reason='the controller is behind more than 2 others', hides=True) in found.unread
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read():
         (AMC, 'FRU 0', True),
         (AMC, 'FRU 1', True),
     ] == [(u.path, u.what, u.hides) for u in found.unread]
-    assert 'record 0009h is cut short' == found.unread[1].reason
+    assert 'record 0009h is truncated' == found.unread[1].reason
     assert 'refused (D4h)' in found.unread[2].reason
 
 
@@ -264,7 +266,7 @@ def test_commands_have_an_end(monkeypatch):
     found = look(bmc)
     assert 8 == len(bmc.asked)
     assert [(AMC, 'device id', True), ((), 'FRU 0', True)] == [(u.path, u.what, u.hides) for u in found.unread]
-    assert {'8 commands were not enough to read all that it speaks of'} == {u.reason for u in found.unread}
+    assert {'the limit of 8 commands was reached before everything was read'} == {u.reason for u in found.unread}
 
 
 def test_two_machines_of_one_model_have_their_own_cards():

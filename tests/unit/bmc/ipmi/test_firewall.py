@@ -241,7 +241,7 @@ def test_requests_have_the_bytes_of_the_standard():
 @pytest.mark.parametrize('channel', [0, 1, 7, 0xB, 0xE])
 def test_no_request_is_ever_made_for_the_lan_channel(channel):
     """Nor for "this channel", which is the LAN when we ask: nobody could open it again."""
-    with pytest.raises(Refused, match=f'the firmware firewall of channel {channel:X}h is not written, only that of Fh'):
+    with pytest.raises(Refused, match=f'the firmware firewall of channel {channel:X}h is not written, only that of channel Fh'):
         masks.encode_enables(channel, APP, 0, frozenset())
 
 
@@ -360,7 +360,7 @@ def test_a_record_is_short_text():
 )
 def test_a_record_that_is_none_is_refused(record):
     """Opening by guessing would be worse."""
-    with pytest.raises(StateError, match='cannot be read'):
+    with pytest.raises(StateError, match='cannot be parsed'):
         apply.parse_undo(record)
 
 
@@ -472,7 +472,9 @@ def test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name():
     controller.enables[HOST, APP] = controller.enables[HOST, APP] | {0x52}
     refitted(controller)
     refitted(controller, VENDOR, 0x43)
-    with pytest.raises(BmcRefused, match='closed by us before, and not to be closed any more: 10h of 30/0') as caught:
+    with pytest.raises(
+        BmcRefused, match='that we disabled are enabled again and can no longer be disabled: 10h of 30/0'
+    ) as caught:
         written(controller, {'Closed': True, 'Before': ['06/0:52', record]})
     assert '43h' not in str(caught.value)
     assert not controller.is_open(HOST, APP, 0x52)
@@ -640,7 +642,7 @@ def test_netfn_2c_without_picmg_needs_no_lock(more, bodies, answers, holds):
         assert LockState.PARTIAL == verdict.state
         says, *_ = verdict.open
         assert says.startswith('NetFn 2Ch on LUN 0: Get Command Enables of 2C.00/0: refused with completion code CCh, and ')
-        assert 'ask the maker of the BMC' in says
+        assert 'ask the vendor of the BMC' in says
 
 
 def test_a_controller_without_list_and_without_bodies_is_told_that_it_shows_nothing_supported():
@@ -682,7 +684,7 @@ def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
     assert LockState.PARTIAL == verdict.state
     says, *_ = verdict.open
     assert says.startswith('NetFn 2Ch on LUN 0: Get C')
-    assert says.endswith('refused with completion code CCh, and other masks of it show commands')
+    assert says.endswith('refused with completion code CCh, but other masks of the same NetFn show commands')
 
 
 LUNS = {
@@ -787,7 +789,7 @@ def test_a_controller_that_accepts_and_does_nothing_is_found_out():
     """Success is what is read back."""
     trouble, _ = locked(Controller(deaf=True))
     assert trouble is not None
-    assert 'was accepted, and is not what is read back' in trouble.says
+    assert 'was accepted, but another mask is read back' in trouble.says
     assert trouble.repaired
 
 
@@ -801,7 +803,7 @@ def test_bits_that_were_changed_before_a_refusal_are_put_back():
     trouble = masks.perform(controller, writes)
     assert trouble is not None
     assert (PICMG, True) == (trouble.write.subset, trouble.repaired)
-    assert 'refused (80h): a command in it is not supported, or not configurable' in trouble.says
+    assert 'refused (80h): a command in the mask is not supported, or not configurable' in trouble.says
     assert before[HOST, PICMG] == controller.enables[HOST, PICMG]
     assert (APP, 0) not in controller.written
     assert LockState.PARTIAL == read(controller).state
@@ -843,7 +845,7 @@ def test_a_controller_that_falls_silent_after_a_write_leaves_something_unknown()
     trouble, _ = locked(Controller(silent_after_writes=3))
     assert trouble is not None
     assert (False, True) == (trouble.repaired, trouble.silent)
-    assert 'what it did cannot be read: no answer' in trouble.says
+    assert 'its effect could not be read: no answer' in trouble.says
 
 
 def test_a_write_that_gets_lost_is_silence_and_no_refusal():
@@ -867,7 +869,7 @@ def test_a_controller_that_does_not_keep_channels_apart_is_left_as_it_was():
     before = dict(controller.enables)
     trouble, _ = locked(controller)
     assert trouble is not None
-    assert 'changed our own channel, too' in trouble.says
+    assert 'also changed the mask of our own channel' in trouble.says
     assert trouble.repaired
     assert before == controller.enables
 
@@ -894,7 +896,7 @@ def test_who_does_not_keep_channels_apart_does_not_lock_the_operator_out(lacks, 
     before = dict(controller.enables)
     trouble, _ = locked(controller)
     assert trouble is not None
-    assert ('changed our own channel, too' in trouble.says, trouble.repaired) == (True, True)
+    assert ('also changed the mask of our own channel' in trouble.says, trouble.repaired) == (True, True)
     assert before == controller.enables
 
 
@@ -908,7 +910,7 @@ def test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_
     trouble, _ = locked(controller)
     assert trouble is not None
     assert trouble.repaired
-    assert trouble.says.startswith('Set Command Enables is left open')
+    assert trouble.says.startswith('Set Command Enables was left enabled')
     assert [] == controller.written
     if not one_for_all:
         controller.enables[LAN, APP] = controller.enables[LAN, APP] | {0x52}
@@ -937,7 +939,7 @@ def test_nothing_is_written_where_our_own_channel_cannot_be_seen():
     controller = Blind()
     trouble, _ = locked(controller)
     assert trouble is not None
-    assert 'nothing is written' in trouble.says
+    assert 'nothing was written' in trouble.says
     assert [] == controller.written
 
 
@@ -946,8 +948,8 @@ LISTS = {
     'the one behind is not there': ([b'\x00\1\1\0\0', b'\x01\1\xb7\xa2\0'], None),
     'the same again': ([b'\x01\1\xb7\xa2\0', b'\x01\1\xb7\xa2\0'], None),
     'none': ([], 'refused with completion code C9h'),
-    'no IANA number': ([b'\x80\1\xb7'], '1 bytes are no IANA number'),
-    'cut short': ([b'\x80'], 'the answer has 1 bytes, and 3 are needed'),
+    'no IANA number': ([b'\x80\1\xb7'], 'an IANA number has 3 bytes, length 1 found'),
+    'cut short': ([b'\x80'], 'the answer is too short (length 1, minimum 3 bytes)'),
     'without end': ([bytes([0, 1, n, 0, 0]) for n in range(99)], 'more than 16 vendors'),
 }
 

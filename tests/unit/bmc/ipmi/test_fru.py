@@ -119,9 +119,9 @@ def test_a_serial_number_in_another_language_is_still_read():
 @pytest.mark.parametrize(
     ('offset', 'lost', 'told'),
     [
-        (8 + 3, 'chassis', 'chassis area: its checksum is wrong'),
-        (40, 'board', 'board area: its checksum is wrong'),
-        (100, 'product', 'product area: its checksum is wrong'),
+        (8 + 3, 'chassis', 'chassis area: checksum is wrong'),
+        (40, 'board', 'board area: checksum is wrong'),
+        (100, 'product', 'product area: checksum is wrong'),
     ],
 )
 def test_a_wrong_checksum_is_told_and_what_it_covers_not_believed(offset, lost, told):
@@ -136,9 +136,9 @@ def test_a_record_that_does_not_sum_up_is_left_out_and_one_whose_header_does_not
     """The length of the next one would stand in it."""
     start = WHOLE.index(CURRENT)
     one = parse(changed(WHOLE, start + 5))
-    assert (('record 0: its checksum is wrong',), 1) == (one.faults, len(one.records))
+    assert (('record 0: checksum is wrong',), 1) == (one.faults, len(one.records))
     none = parse(changed(WHOLE, start - 5))
-    assert ('record 0: the checksum of its header is wrong, so that further ones are not known',) == none.faults
+    assert ('record 0: header checksum is wrong, so further records cannot be found',) == none.faults
     assert () == none.records
     assert parse(WHOLE).board == none.board
 
@@ -146,17 +146,17 @@ def test_a_record_that_does_not_sum_up_is_left_out_and_one_whose_header_does_not
 @pytest.mark.parametrize(
     ('data', 'told'),
     [
-        (b'\xff' * 64, 'common header: nothing was ever written here'),
-        (bytes(64), 'common header: nothing was ever written here'),
-        (b'', 'common header: it has 0 bytes of 8'),
-        (b'\1\0\0\1\0\0\0\xfe', 'board area: it would begin at byte 8, and 8 could be read'),
-        (b'\1\0\0\1\0\0\0\xff', 'common header: its checksum is wrong'),
-        (b'\2\0\0\1\0\0\0\xfd', 'common header: its format is 2, and 1 is known'),
-        (b'\1\0\0\1\0\0\0\xfe\1\0', 'board area: it says that it is empty'),
-        (b'\1\0\0\1\0\0\0\xfe\1\2', 'board area: it would have 16 bytes, and 2 could be read'),
-        (b'\1\0\0\1\0\0\0\xfe\2\1\0\0\0\0\0\xfd', 'board area: its format is 2, and 1 is known'),
-        (b'\1\0\0\1\0\0\0\xfe\1\1\0\0\0\0\xff\xff', 'board area: a field of 63 bytes does not fit'),
-        (b'\1\0\0\0\0\1\0\xfe\xc0', 'record 0: it would begin at byte 8, and 9 could be read'),
+        (b'\xff' * 64, 'common header: was never written'),
+        (bytes(64), 'common header: was never written'),
+        (b'', 'common header: truncated (length 0 of 8 bytes)'),
+        (b'\1\0\0\1\0\0\0\xfe', 'board area: begins at byte 8, but only 8 bytes could be read'),
+        (b'\1\0\0\1\0\0\0\xff', 'common header: checksum is wrong'),
+        (b'\2\0\0\1\0\0\0\xfd', 'common header: format version 2 is not supported, only 1'),
+        (b'\1\0\0\1\0\0\0\xfe\1\0', 'board area: has length 0'),
+        (b'\1\0\0\1\0\0\0\xfe\1\2', 'board area: has length 16, but only 2 bytes could be read'),
+        (b'\1\0\0\1\0\0\0\xfe\2\1\0\0\0\0\0\xfd', 'board area: format version 2 is not supported, only 1'),
+        (b'\1\0\0\1\0\0\0\xfe\1\1\0\0\0\0\xff\xff', 'board area: a field of length 63 does not fit'),
+        (b'\1\0\0\0\0\1\0\xfe\xc0', 'record 0: begins at byte 8, but only 9 bytes could be read'),
     ],
 )
 def test_what_is_wrong_is_told(data, told):
@@ -174,15 +174,20 @@ def test_what_is_wrong_is_told(data, told):
             0xC0,
             b'\x5a',
             OtherMultiRecord(kind=0xC0, data=b'\x5a'),
-            ('record 0: it is of a manufacturer and does not say which',),
+            ('record 0: OEM record without a manufacturer id',),
         ),
-        (0xC0, PICMG, OtherMultiRecord(kind=0xC0, data=PICMG), ('record 0: it is of PICMG and does not say which',)),
-        (0xC0, CURRENT[:5], OtherMultiRecord(kind=0xC0, data=CURRENT[:5]), ('record 0: it says no current',)),
+        (0xC0, PICMG, OtherMultiRecord(kind=0xC0, data=PICMG), ('record 0: PICMG record without a record id',)),
+        (
+            0xC0,
+            CURRENT[:5],
+            OtherMultiRecord(kind=0xC0, data=CURRENT[:5]),
+            ('record 0: module current record without a value',),
+        ),
         (
             0xC0,
             CONNECTIVITY[:-1],
             OtherMultiRecord(kind=0xC0, data=CONNECTIVITY[:-1]),
-            ('record 0: its list of connections is cut short',),
+            ('record 0: the list of connections is truncated',),
         ),
     ],
 )
@@ -245,11 +250,11 @@ def test_a_controller_behind_a_bus_is_asked_for_what_the_bus_can_carry():
     ('codes', 'error', 'told'),
     [
         ({(0x0A, 0x10): 0xCB}, BmcRefused, 'Get FRU Inventory Area Info of FRU 0: refused with completion code CBh'),
-        ({(0x0A, 0x10): 0xC1, (0x0A, 0x11): 0xC1}, BmcUnsupported, 'Info of FRU 0: it has no such command'),
-        ({(0x0A, 0x10): 0x00, (0x0A, 0x11): 0xFF}, BmcAnswerInvalid, 'the answer has 0 bytes, and 3 are needed'),
-        ({(0x0A, 0x11): 0x81}, BmcBusy, 'the device is busy'),
+        ({(0x0A, 0x10): 0xC1, (0x0A, 0x11): 0xC1}, BmcUnsupported, 'Info of FRU 0: the command is not supported'),
+        ({(0x0A, 0x10): 0x00, (0x0A, 0x11): 0xFF}, BmcAnswerInvalid, r'the answer is too short \(length 0, minimum 3 bytes\)'),
+        ({(0x0A, 0x11): 0x81}, BmcBusy, 'the FRU device is busy'),
         ({(0x0A, 0x11): 0xC8}, BmcRefused, 'refused with completion code C8h'),
-        ({(0x0A, 0x11): 0x00}, BmcAnswerInvalid, '238 bytes were asked for, and the answer says 0 and has 0'),
+        ({(0x0A, 0x11): 0x00}, BmcAnswerInvalid, 'length 238 was requested, but the answer says 0 and contains 0'),
     ],
 )
 def test_a_refusal_is_an_error_that_names_the_fru(codes, error, told):

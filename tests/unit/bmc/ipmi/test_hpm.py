@@ -513,17 +513,17 @@ def test_patience_with_a_controller_that_stays_away_has_an_end():
     controller = Controller()
     transfer = started(controller)
     controller.dropped = frozenset(range(10_000))
-    with pytest.raises(WriteFailed, match='no answer, for longer than the 60 s that it is given') as caught:
+    with pytest.raises(WriteFailed, match='no answer, for longer than the timeout of 60 s') as caught:
         turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert 'upload (abort)' in str(caught.value)
-    assert 'nothing of it is activated' in str(caught.value)
+    assert 'nothing was activated' in str(caught.value)
     assert 1070 > controller.clock.now
 
 
 def test_patience_with_a_command_that_goes_on_has_an_end():
     """80h for ever."""
     controller = Controller(takes=10_000)
-    with pytest.raises(WriteFailed, match='Initiate Upgrade Action goes on, for longer than the 60 s'):
+    with pytest.raises(WriteFailed, match='Initiate Upgrade Action is in progress, for longer than the timeout of 60 s'):
         uploaded(controller)
 
 
@@ -635,7 +635,7 @@ def test_blocks_that_are_cut_in_silence_are_found_by_finish(told, ends, takes):
 
     controller = Cutting(hpm2=told, takes=takes)
     if not ends:
-        with pytest.raises(WriteFailed, match='it has got another number of bytes'):
+        with pytest.raises(WriteFailed, match='the controller has received another number of bytes'):
             uploaded(controller)
         assert 1 == controller.count(0x33)
         return
@@ -744,15 +744,18 @@ def test_sections_are_honoured():
 def test_a_controller_cannot_ask_for_what_is_not_there_or_for_ever(section):
     """Outside of the firmware, nothing, or more in all than there is."""
     controller = Controller(sections={0: section})
-    with pytest.raises(WriteFailed, match=rf'it asks for {section[1]} bytes from {section[0]} after 100 of 20000 were sent'):
+    with pytest.raises(
+        WriteFailed,
+        match=rf'the controller requests length {section[1]} from offset {section[0]} after 100 of 20000 bytes were sent',
+    ):
         uploaded(controller, size=100)
 
 
 @pytest.mark.parametrize(
     ('code', 'says'),
     [
-        (0x81, 'Finish Firmware Upload ended with completion code 81h: it has got another number of bytes'),
-        (0x82, 'code 82h: the firmware is not what it takes for whole'),
+        (0x81, 'Finish Firmware Upload ended with completion code 81h: the controller has received another number of bytes'),
+        (0x82, 'code 82h: the controller reports that the firmware is damaged or incomplete'),
         (0x83, 'code 83h: the firmware differs'),
     ],
 )
@@ -768,7 +771,7 @@ def test_a_block_that_is_refused_ends_the_upload():
     controller = Controller()
     transfer = started(controller)
     controller.codes = {5: 0x82}
-    with pytest.raises(WriteFailed, match='Upload Firmware Block ended with completion code 82h: a sum within the block'):
+    with pytest.raises(WriteFailed, match='Upload Firmware Block ended with completion code 82h: a checksum within the block'):
         turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
 
 
@@ -872,7 +875,7 @@ def test_a_self_test_counts_of_a_controller_that_has_one_for_upgrades(features, 
 @pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
 def test_a_controller_that_restarts_is_away(code):
     """That is a reading, not an error."""
-    assert f'it answers {code:02X}h' == activation.look(Controller(codes={0: code, 1: 0, 2: 0})).away
+    assert f'the controller answers {code:02X}h' == activation.look(Controller(codes={0: code, 1: 0, 2: 0})).away
     assert 'no answer' == activation.look(Controller(dropped=frozenset({0}))).away
 
 
@@ -880,30 +883,32 @@ GOES_ON, BAD, LEFT = (Status(command=0x35, code=code) for code in (0x80, 0xCC, 0
 ACTIVATED, ROLLED_BACK = Status(command=0x35, code=0), Status(command=0x38, code=0)
 
 JUDGED = {
-    'at it': (UpgradeStatus(status=GOES_ON), 'active', 'Activate Firmware goes on'),
-    'at something unknown': (UpgradeStatus(status=Status(command=0x77, code=0x80)), 'active', 'command 77h goes on'),
+    'at it': (UpgradeStatus(status=GOES_ON), 'active', 'Activate Firmware is in progress'),
+    'at something unknown': (UpgradeStatus(status=Status(command=0x77, code=0x80)), 'active', 'command 77h is in progress'),
     'self-test': (UpgradeStatus(status=ACTIVATED, test=SelfTest.RUNNING, test_says='tests'), 'active', 'tests'),
-    'rollback': (UpgradeStatus(status=ACTIVATED, back=Rollback.RUNNING), 'active', 'a rollback goes on'),
+    'rollback': (UpgradeStatus(status=ACTIVATED, back=Rollback.RUNNING), 'active', 'a rollback is in progress'),
     'refused later': (UpgradeStatus(status=BAD), 'failed', 'Activate Firmware ended with completion code CCh'),
-    'nothing left': (UpgradeStatus(status=LEFT), 'gone', 'it had nothing to activate any more'),
+    'nothing left': (UpgradeStatus(status=LEFT), 'gone', 'the controller had no firmware to activate'),
     'self-test failed': (UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad'), 'failed', 'bad'),
     "another one's self-test failed": (
         UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, failed=frozenset({1})),
         'succeeded',
-        'Activate Firmware ended well',
+        'Activate Firmware succeeded',
     ),
     'its self-test failed': (
         UpgradeStatus(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad', failed=frozenset({1, 2})), 'failed', 'bad',
     ),
-    'rolled back': (UpgradeStatus(status=ACTIVATED, rolled_back=frozenset({2})), 'failed', 'it was rolled back'),
+    'rolled back': (UpgradeStatus(status=ACTIVATED, rolled_back=frozenset({2})), 'failed', 'the component was rolled back'),
     'another one rolled back': (
         UpgradeStatus(status=ACTIVATED, back=Rollback.DONE, rolled_back=frozenset({1})),
         'succeeded',
-        'Activate Firmware ended well',
+        'Activate Firmware succeeded',
     ),
-    'done': (UpgradeStatus(status=ACTIVATED, test=SelfTest.PASSED), 'succeeded', 'Activate Firmware ended well'),
-    'another command since': (UpgradeStatus(status=ROLLED_BACK), 'gone', 'it does not say what became of an activation'),
-    'nothing told': (UpgradeStatus(), 'gone', 'it does not say what became of an activation'),
+    'done': (UpgradeStatus(status=ACTIVATED, test=SelfTest.PASSED), 'succeeded', 'Activate Firmware succeeded'),
+    'another command since': (
+        UpgradeStatus(status=ROLLED_BACK), 'gone', 'the controller does not report the result of an activation',
+    ),
+    'nothing told': (UpgradeStatus(), 'gone', 'the controller does not report the result of an activation'),
 }  # fmt: skip
 
 

@@ -119,30 +119,33 @@ def test_versions_are_written_as_the_catalogue_does():
 
 
 BROKEN = {
-    'nothing': (b'', 'is no HPM.1 image'),
-    'another file': (b'\x7fELF' + bytes(100), 'is no HPM.1 image'),
-    'signature only': (b'PICMGFWU', 'ends within its header: it has 8 bytes'),
+    'nothing': (b'', 'is not an HPM.1 image'),
+    'another file': (b'\x7fELF' + bytes(100), 'is not an HPM.1 image'),
+    'signature only': (b'PICMGFWU', 'ends within its header (length 8 bytes)'),
     'another format': (image(upload(4, FIRMWARE), form=1), 'has HPM.1 image format 1'),
-    'OEM data that is not there': (image(upload(4, b'x'), oem_length=0xFFFF), 'has 65535 bytes of OEM data, more than'),
-    'header sum': (image(upload(4, FIRMWARE), check=1), 'the checksum of its header does not fit'),
-    'one bit of firmware': (WHOLE[:200] + bytes([WHOLE[200] ^ 1]) + WHOLE[201:], 'its MD5 at the end does not fit'),
-    'cut': (WHOLE[:-1], 'its MD5 at the end does not fit'),
-    'a byte behind': (WHOLE + b'\0', 'its MD5 at the end does not fit'),
-    'no actions': (image(), 'it brings no firmware'),
-    'no upload': (image(prepare(4)), 'it brings no firmware'),
-    'unknown action': (image(summed(b'\x03\x04')), 'action record 1, at byte 35, is of kind 3, which is unknown'),
-    'action cut': (image(upload(4, FIRMWARE), b'\0\1'), 'action record 2, at byte 1069, is cut short'),
-    'upload cut': (image(summed(b'\x02\x04') + bytes(10)), 'action record 1, at byte 35, is cut short'),
-    'action sum': (image(b'\x01\x04\x00', upload(4, FIRMWARE)), 'the checksum of action record 1, at byte 35, does not fit'),
+    'OEM data that is not there': (
+        image(upload(4, b'x'), oem_length=0xFFFF),
+        'OEM data in the header is 65535 bytes, more than',
+    ),
+    'header sum': (image(upload(4, FIRMWARE), check=1), 'the header checksum is wrong'),
+    'one bit of firmware': (WHOLE[:200] + bytes([WHOLE[200] ^ 1]) + WHOLE[201:], 'the MD5 digest at the end is wrong'),
+    'cut': (WHOLE[:-1], 'the MD5 digest at the end is wrong'),
+    'a byte behind': (WHOLE + b'\0', 'the MD5 digest at the end is wrong'),
+    'no actions': (image(), 'contains no firmware: no action record'),
+    'no upload': (image(prepare(4)), 'contains no firmware: no action record'),
+    'unknown action': (image(summed(b'\x03\x04')), 'action record 1 at byte 35 has unknown type 3'),
+    'action cut': (image(upload(4, FIRMWARE), b'\0\1'), 'action record 2 at byte 1069 is truncated'),
+    'upload cut': (image(summed(b'\x02\x04') + bytes(10)), 'action record 1 at byte 35 is truncated'),
+    'action sum': (image(b'\x01\x04\x00', upload(4, FIRMWARE)), 'the checksum of action record 1 at byte 35 is wrong'),
     'upload sum': (image(b'\x02\x04\x00' + upload(4, FIRMWARE)[3:]), 'the checksum of action record 1'),
     'no component': (image(upload(0, FIRMWARE)), 'names no component'),
     'two components': (image(upload(6, FIRMWARE)), 'uploads to more than one component: 1, 2'),
     'a component beside the header': (image(upload(8, FIRMWARE)), 'is for component 3, which the header does not name'),
-    'no firmware': (image(upload(4, b'')), 'has no firmware'),
-    'more firmware than there is': (image(upload(4, b'abc', length=4)), 'has 4 bytes of firmware, and 3 are there'),
-    'far more': (image(upload(4, b'abc', length=0xFFFFFFFF)), 'has 4294967295 bytes of firmware, and 3 are there'),
-    'less firmware than there is': (image(upload(4, b'abc\xff', length=3)), 'is of kind 255'),
-    'one component twice': (image(upload(4, b'abc'), upload(4, b'abd')), 'it brings two firmwares for one component'),
+    'no firmware': (image(upload(4, b'')), 'contains no firmware'),
+    'more firmware than there is': (image(upload(4, b'abc', length=4)), 'announces firmware of length 4, but only 3 bytes'),
+    'far more': (image(upload(4, b'abc', length=0xFFFFFFFF)), 'announces firmware of length 4294967295, but only 3 bytes'),
+    'less firmware than there is': (image(upload(4, b'abc\xff', length=3)), 'has unknown type 255'),
+    'one component twice': (image(upload(4, b'abc'), upload(4, b'abd')), 'contains firmware for one component twice'),
     'records without end': (image(*[prepare(4)] * 65, upload(4, b'abc')), 'has more than 64 action records'),
 }
 
@@ -159,7 +162,7 @@ def test_an_image_that_is_not_whole_is_refused_with_the_reason(content, says):
 def test_an_image_that_is_too_large_is_refused_before_it_is_summed(monkeypatch):
     """It is held in memory."""
     monkeypatch.setattr(hpm_image, 'MOST_BYTES', len(WHOLE) - 1)
-    with pytest.raises(ImageError, match=r'has 1\d\d\d bytes, and at most 1\d\d\d are taken'):
+    with pytest.raises(ImageError, match=r'has 1\d\d\d bytes, but at most 1\d\d\d are supported'):
         parse(WHOLE, 'fpga')
 
 
@@ -178,9 +181,9 @@ def test_what_a_controller_says_of_itself_is_compared():
 
 
 DIFFERENT = {
-    'device': (replace(DEVICE, device_id=0x20), 'is for device id 35h, and the controller has 20h'),
-    'manufacturer': (replace(DEVICE, manufacturer=0x57), 'is for manufacturer 00A2B7h, and the controller has 000057h'),
-    'product': (replace(DEVICE, product=1), 'is for product 1234h, and the controller has 0001h'),
+    'device': (replace(DEVICE, device_id=0x20), 'is for device id 35h, but the controller has 20h'),
+    'manufacturer': (replace(DEVICE, manufacturer=0x57), 'is for manufacturer 00A2B7h, but the controller has 000057h'),
+    'product': (replace(DEVICE, product=1), 'is for product 1234h, but the controller has 0001h'),
     'minor': (replace(DEVICE, revision=(1, 1)), 'needs firmware 1.02 or later on the controller, which has 1.01'),
     'major': (replace(DEVICE, revision=(0, 0x99)), 'needs firmware 1.02 or later on the controller, which has 0.99'),
     'components': (replace(DEVICE, components=frozenset({2})), 'is for component 0, 1, which the controller does not have'),
@@ -273,5 +276,5 @@ def test_an_image_that_becomes_shorter_is_told_by_its_name():
     stream = io.BytesIO(content)
     found = parse(StreamedImage(stream, len(content), 'fpga'), 'fpga')
     stream.truncate(len(content) - 40)
-    with pytest.raises(ImageError, match='image fpga: has become shorter'):
+    with pytest.raises(ImageError, match='image fpga: is shorter than when it was checked'):
         found.uploads[0].firmware[:]

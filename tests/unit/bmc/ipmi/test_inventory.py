@@ -171,7 +171,7 @@ def test_what_a_bay_answers_hides_where_a_card_may_be(code, entity, modifier, hi
     """A drive backplane and a DIMM are told, and hide nothing."""
     found = found_in(CARD, entity=entity, modifier=modifier, code=code)
     assert ([], 1, hides) == ([*found.accelerators], len(found.gaps), sum(gap.hides for gap in found.gaps))
-    assert not hides or "the name 'Slot 7' in [baremetal_acc] devices" in found.gaps[0].reason
+    assert not hides or "the name 'Slot 7' to a file in [baremetal_acc] devices" in found.gaps[0].reason
 
 
 def test_a_bay_that_is_said_to_be_absent_is_no_gap():
@@ -187,7 +187,9 @@ def test_an_operator_can_say_that_nothing_is_hidden_there(tmp_path, name, patter
     table.write_text(f'format = 1\n[[device]]\nkind = "none"\nnames = ["{pattern}"]\n')
     known = device_ids.load([table])
     more = {'name': name or '', 'code': None if content else 0xC9}
-    assert [True] == [gap.hides for gap in found_in(content or CARD, **more).gaps if 'table does not know' not in gap.reason]
+    assert [True] == [
+        gap.hides for gap in found_in(content or CARD, **more).gaps if 'not in the device table' not in gap.reason
+    ]
     named = found_in(content or CARD, known=known, **more)
     assert ([], False) == ([*named.accelerators], any(gap.hides for gap in named.gaps))
     assert content is NAMELESS or named.gaps, 'what is damaged is told all the same'

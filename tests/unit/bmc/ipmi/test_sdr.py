@@ -158,14 +158,14 @@ def test_a_repository_that_changes_meanwhile_is_read_again_three_times_at_most(t
     fake.left = times
     kept = read(fake, REPOSITORY)
     assert len(RECORDS) + times == len(kept.records)
-    assert (() if taken else ('it changed while it was read, 3 times',)) == kept.missed
+    assert (() if taken else ('changed while it was read, 3 times',)) == kept.missed
 
 
 def test_records_that_go_round_in_a_circle_have_an_end():
     """Two of the same number: the second is followed by what followed the first. What lies behind them is guessed, and read."""
     kept = read(Fake(device_sdrs=(sensor(1), sensor(2), sensor(1), sensor(3))), DEVICE)
     assert (sensor(1), sensor(2), sensor(3)) == kept.records
-    assert ('record 0002h names 0001h as the next one: they go round in a circle',) == kept.missed
+    assert ('record 0002h names 0001h as the next one, which was read before',) == kept.missed
 
 
 def test_a_controller_may_have_no_records_and_no_reservations():
@@ -179,9 +179,9 @@ def test_a_controller_may_have_no_records_and_no_reservations():
 @pytest.mark.parametrize(
     ('codes', 'error', 'told'),
     [
-        ({(0x0A, 0x23): 0xD4}, BmcNotAuthorised, 'reading its SDR repository: record 0000h'),
+        ({(0x0A, 0x23): 0xD4}, BmcNotAuthorised, 'reading the SDR repository: record 0000h'),
         ({(0x0A, 0x23): 0xC1}, BmcUnsupported, 'record 0000h'),
-        ({(0x0A, 0x23): 0x00}, BmcAnswerInvalid, 'record 0000h: 255 bytes were asked for, and 0 came'),
+        ({(0x0A, 0x23): 0x00}, BmcAnswerInvalid, 'record 0000h: length 255 was requested, but 0 received'),
     ],
 )
 def test_a_refusal_names_the_place_and_the_record(codes, error, told):
@@ -211,7 +211,7 @@ def test_records_without_end_are_no_more_than_some_thousand(monkeypatch):
     monkeypatch.setattr(sdr, 'MOST_RECORDS', 20)
     fake = Fake(device_sdrs=tuple(sensor(n) for n in range(1, 40)))
     kept = read(fake, DEVICE)
-    assert (20, ('the records are more than 20',)) == (len(kept.records), kept.missed)
+    assert (20, ('more than 20 records',)) == (len(kept.records), kept.missed)
 
 
 # ------------------------------------------------------------------------------------- records that are not as they should be
@@ -339,7 +339,7 @@ def test_a_junk_record_that_stays_costs_itself_alone(following):
     fake.odd = lambda number, offset, count: (junk if not offset and count in (5, 255) else b'\xca') if number == 2 else None
     kept = read(fake, REPOSITORY, LOCATORS)
     assert shown((sensor(1), fru_locator(3), mc_locator(4, address=0x72))) == shown(kept.records)
-    assert ('record 0002h is of kind 00h, which there is not',) == kept.missed
+    assert ('record 0002h is of kind 00h, which is unknown',) == kept.missed
 
 
 @pytest.mark.parametrize(('said', 'missed'), [(5, 0), (6, 1), (4, 1), (0, 1)])
@@ -365,7 +365,7 @@ def test_fewer_records_than_are_said_to_be_there_may_hide_some():
     """A contradiction."""
     fake = Odd(repository=RECORDS)
     fake.said = 9
-    assert ('9 records are said to be there, and 5 were read',) == read(fake, REPOSITORY).missed
+    assert ('the controller reports 9 records, but 5 were read',) == read(fake, REPOSITORY).missed
     fake.said = 3
     assert () == read(fake, REPOSITORY).missed, 'more than there are said to be hide nothing'
 
@@ -387,7 +387,7 @@ def test_records_that_all_have_another_id_are_all_there():
     kept = read(fake, REPOSITORY, LOCATORS)
     assert (shown(records), ()) == (shown(kept.records), kept.missed)
     fake.said = 6
-    assert 'what came is record 0065h' in read(fake, REPOSITORY, LOCATORS).missed[0]
+    assert 'the answer is record 0065h' in read(fake, REPOSITORY, LOCATORS).missed[0]
 
 
 @pytest.mark.parametrize('refused', [0xCA, 0xFF])

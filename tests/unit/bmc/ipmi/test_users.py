@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_told_and_fails_no_look(command, what):
 def test_a_list_without_the_account_that_we_use_is_not_believed(most):
     """The BMC keeps others back, too, perhaps."""
     found = read(Bmc({1: (DISABLED, 0x0F, ''), 2: (DISABLED, 4, 'admin'), 3: (ENABLED, 4, 'other')}, most=most))
-    assert "'admin', as which we have logged in, is not among them" == found.unread
+    assert "the user of our own session, 'admin', is not listed" == found.unread
 
 
 def test_a_bmc_that_has_gone_is_no_bmc_without_accounts():
@@ -228,7 +228,7 @@ def test_of_a_bmc_that_tells_of_no_channels_ours_is_asked(code):
     bmc = Bmc(ADMIN, channels={}, refused={(0x42, b''): code}, parameters={(1, 2): b'\0\0\0\1\0'})
     found = read(bmc)
     assert ([2], None) == ([u.number for u in found.users], found.unread)
-    assert ['our channel takes logins of'] == [text[:27] for text in found.unguarded]
+    assert ['our channel accepts IPMI 1.5 logins'] == [text[:35] for text in found.unguarded]
     assert 1 == sum(command == 0x42 for command, _ in bmc.asked)
 
 
@@ -262,7 +262,7 @@ def test_authentication_by_nothing_is_a_way_in(channel):
     """Whoever names an account is let in, of whatever channel."""
     found = read(Bmc(ADMIN, channels=TWO, parameters=lan(channel, types=bytes((0, 0, 0x15, 0x05, 0)))))
     told = (
-        f'channel {channel}h takes logins of IPMI 1.5 without a password (authentication type NONE) as operator, '
+        f'channel {channel}h accepts IPMI 1.5 logins without a password (authentication type NONE) as operator, '
         'administrator: clear bit 0 of each byte of LAN parameter 2'
     )
     assert ((told,), None) == (found.unguarded, found.unread)
@@ -271,18 +271,18 @@ def test_authentication_by_nothing_is_a_way_in(channel):
 @pytest.mark.parametrize(
     ('suites', 'limits', 'told'),
     [
-        ((0, 3, 17), b'\x44\x04', ['suite 0, that asks for no password, up to administrator: set']),
-        ((3, 17, 0), b'\x44\x01', ['suite 0, that asks for no password, up to callback: set']),
-        ((3, 0), b'\xf4', ['suite 0, that asks for no password, up to privilege Fh: set']),
-        ((3, 0x80), b'\x54', ['suite 128, of which nobody can tell whether it asks for a password, up to OEM: set']),
+        ((0, 3, 17), b'\x44\x04', ['suite 0, which requires no password, up to administrator: set']),
+        ((3, 17, 0), b'\x44\x01', ['suite 0, which requires no password, up to callback: set']),
+        ((3, 0), b'\xf4', ['suite 0, which requires no password, up to privilege Fh: set']),
+        ((3, 0x80), b'\x54', ['suite 128, which may require no password, up to OEM: set']),
         ((3, 0x80), b'\x04', []),
-        (tuple(range(16)), b'\x41' + b'\x44' * 7, ['suite 0, that asks for no password, up to callback: set']),
+        (tuple(range(16)), b'\x41' + b'\x44' * 7, ['suite 0, which requires no password, up to callback: set']),
     ],
 )
 def test_a_suite_without_authentication_is_a_way_in(suites, limits, told):
     """The privilege of each stands in half a byte, in the order of the list."""
     found = read(Bmc(ADMIN, parameters=lan(suites=suites, limits=limits.ljust(8, b'\0'))))
-    assert [f'channel 1h takes cipher {one} its privilege to 0 in LAN parameter 24' for one in told] == list(found.unguarded)
+    assert [f'channel 1h accepts cipher {one} its privilege to 0 in LAN parameter 24' for one in told] == list(found.unguarded)
     assert found.unread is None
 
 
@@ -296,10 +296,10 @@ def test_what_has_no_limit_is_anything():
 @pytest.mark.parametrize(
     ('parameters', 'refused', 'told'),
     [
-        (lan(types=b''), {}, 'LAN parameter 2 of channel 1h: it has 1 bytes, and 5 are needed'),
-        (lan(limits=b''), {}, 'LAN parameter 24 of channel 1h: it has 2 bytes, and 3 are needed'),
-        (lan() | {(1, 23): b'\0\3'}, {}, 'LAN parameter 23 of channel 1h: it has 3 bytes, and 4 are needed'),
-        (lan(), {(0x02, b'\x0e\x17'): 0x80}, 'channel 1h has 2 cipher suites, and does not say which'),
+        (lan(types=b''), {}, 'LAN parameter 2 of channel 1h: too short (length 1, minimum 5 bytes)'),
+        (lan(limits=b''), {}, 'LAN parameter 24 of channel 1h: too short (length 2, minimum 3 bytes)'),
+        (lan() | {(1, 23): b'\0\3'}, {}, 'LAN parameter 23 of channel 1h: too short (length 3, minimum 4 bytes)'),
+        (lan(), {(0x02, b'\x0e\x17'): 0x80}, 'channel 1h reports the number of its cipher suites (2), but not which they are'),
         (lan(), {(0x02, b'\x0e\x02'): 0xD4}, 'LAN parameter 2 of channel 1h: refused (D4h)'),
         (lan(), {(0x02, b'\x0e\x18'): 0xFF}, 'LAN parameter 24 of channel 1h: refused with completion code FFh'),
     ],

@@ -33,9 +33,9 @@ def test_what_comes_after_the_completion_code_is_given():
 @pytest.mark.parametrize(
     ('code', 'error', 'text'),
     [
-        (0xC0, BmcBusy, 'it is busy'),
-        (0xC1, BmcUnsupported, 'it has no such command'),
-        (0xC2, BmcUnsupported, 'it has no such command'),
+        (0xC0, BmcBusy, 'the controller is busy'),
+        (0xC1, BmcUnsupported, 'the command is not supported'),
+        (0xC2, BmcUnsupported, 'the command is not supported'),
         (0xD4, BmcNotAuthorised, 'refused'),
         (0xC7, CommandRefused, 'refused with completion code'),
         (0x81, CommandRefused, 'refused with completion code'),
@@ -53,7 +53,7 @@ def test_a_refusal_names_the_controller_the_command_and_the_code(code, error, te
 
 def test_an_answer_that_is_cut_short_is_none():
     """A hostile or a broken controller."""
-    with pytest.raises(BmcAnswerInvalid, match='Get Device ID: the answer has 1 bytes, and 11 are needed'):
+    with pytest.raises(BmcAnswerInvalid, match=r'Get Device ID: the answer is too short \(length 1, minimum 11 bytes\)'):
         ask(Controller(CommandReply(0, b'\x20')), NetFn.APP, 1, what='Get Device ID', least=11)
 
 
