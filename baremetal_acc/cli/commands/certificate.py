@@ -306,9 +306,8 @@ def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
         found |= envelope.load(settings.certificate_key).trust
     if not found:
         hint = 'the issuer prints it with: openssl pkey -in KEY -pubout'
-        raise UsageError(
-            argument='--trust', what='is missing, and the configuration names no public key of an issuer', hint=hint
-        )
+        what = 'is missing, and the configuration names no public key of an issuer'
+        raise UsageError(argument='--trust', what=what, hint=hint)
     return found
 
 
