@@ -170,11 +170,11 @@ def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine)
     done = apply(desk)
     assert 0 == done.code, done.err
     assert ([NEW] * GPUS, [SWITCH_OLD, SWITCH_NEW]) == (versions(machine), versions(machine, 'HGX_FW_NVSwitch_'))
-    notes = [n['text'] for n in done.document['targets'][0]['notes'] if 'against other parts' in n['text']]
+    notes = [n['text'] for n in done.document['targets'][0]['notes'] if 'problems with other parts' in n['text']]
     said = 'The image 96.10.7A.00.01 could not be written to HGX_FW_NVSwitch_0.'
-    assert f'bundle tray-new: the BMC says against other parts of it: {said}' in notes
+    assert f'bundle tray-new: the BMC reports problems with other parts of it: {said}' in notes
     assert all('HGX_FW_NVSwitch_0' in note for note in notes)
-    shown = [n['text'] for n in done.document['targets'][0]['notes'] if 'NVSwitch' in n['text'] and 'against' not in n['text']]
+    shown = [n['text'] for n in done.document['targets'][0]['notes'] if 'NVSwitch' in n['text'] and 'problems' not in n['text']]
     assert (
         f'bundle tray-new: the parts that belong to no card show the versions of the bundle: HGX_FW_NVSwitch_1 {SWITCH_NEW}'
         in shown
@@ -182,7 +182,7 @@ def test_what_fails_beside_the_cards_of_a_bundle_is_said(desk, emulated_machine)
     wrong = f'bundle tray-new: HGX_FW_NVSwitch_0 shows {SWITCH_OLD}, but the bundle has {SWITCH_NEW}: it was not written, or is'
     (line,) = [text for text in shown if text.startswith(wrong)]
     assert f'read host:{ITEMS}/HGX_FW_NVSwitch_0 again' in line
-    assert 1 == done.err.count('the BMC says against other parts of its bundle: ')
+    assert 1 == done.err.count('the BMC reports problems with other parts of its bundle: ')
 
 
 def test_a_bundle_that_none_takes_goes_back_as_a_whole(desk, emulated_machine):

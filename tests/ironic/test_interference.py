@@ -319,7 +319,7 @@ class TestRamdisk(InterferenceCase):
         self.switch('On')
         self.write_evil()
         assert states.CLEANFAIL == self.settle()
-        assert "the host ran the operator's ramdisk, and was reset" in self.node.last_error
+        assert "the host ran the operator's ramdisk, but was reset" in self.node.last_error
         assert self.gpus() == self.node_state.exposed
         self.in_ramdisk(False)
         self.cleaned_again()

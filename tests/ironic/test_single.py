@@ -129,7 +129,7 @@ class TestSingleProgram(PlacementCase):
         stranger = self.claim((slot, 'CUSTOM_ACC_FN_GZIP'))
         self.clean(OTHER)
         assert states.CLEANFAIL == self.settle()
-        assert 'what a slot holds is offered, so it gets something else only while nothing of the node is claimed' in (
+        assert 'a slot that is published as its function is reprogrammed only while nothing of the node is claimed' in (
             self.node.last_error
         )
         assert f'is held: CUSTOM_ACC_FN_GZIP by consumer {stranger}' in self.node.last_error

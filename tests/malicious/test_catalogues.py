@@ -337,7 +337,7 @@ DOCUMENTS = {
         keyed(restore='"gzip-3"'),
         ("'gzip-3' is not another firmware image",),
     ),
-    'a revocation that could be undone': (Attack.MALFORMED, keyed(kind='"revocation"'), ('nothing undoes a revocation',)),
+    'a revocation that could be undone': (Attack.MALFORMED, keyed(kind='"revocation"'), ('a revocation cannot be undone',)),
     'a denial of everything': (
         Attack.MALFORMED,
         denying('version = "2.1.4"'),

@@ -121,7 +121,7 @@ TABLE: tuple[tuple[Attack, Callable[[Workshop], None], str], ...] = (
     (Attack.SWAPPED, an_older_version, 'has changed since it was planned'),
     (Attack.SWAPPED, other_bytes_of_the_same_version, 'has changed since it was planned'),
     (Attack.SWAPPED, a_revocation, 'has changed since it was planned'),
-    (Attack.SWAPPED, the_same_bytes_as_another_version, f'is version 9.9.9 now, and {NEW} was planned'),
+    (Attack.SWAPPED, the_same_bytes_as_another_version, f'is now version 9.9.9, but {NEW} was planned'),
     (Attack.SWAPPED, the_same_bytes_for_other_cards, 'does not fit this device, as catalogue and BMC are now'),
     (Attack.SWAPPED, the_same_bytes_for_another_component, 'does not fit this device, as catalogue and BMC are now'),
     (Attack.SWAPPED, the_same_bytes_of_a_lower_security_version, 'has changed since it was planned'),
