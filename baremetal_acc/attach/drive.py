@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call the attach drivers, each once for all its accelerators of an instance, and validate their answers.
 
-A driver that raises, or answers something that it was not asked, is named in the error; the other drivers are not affected. A
+If a driver raises an exception or returns an invalid answer, the error names it, and the other drivers are not affected. A
 driver may request changes only to the devices and slots that it was given.
 """
 

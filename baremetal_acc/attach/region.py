@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Attach driver for an FPGA slot: it gets the function that the flavor asks for, and its previous function back afterwards.
+"""Attach driver for an FPGA slot: the slot gets the function that the flavor asks for, and later its previous function again.
 
 Hardware: cards with ReconfigurationSlots. Found by: a claim of a slot's provider. Can do: have a job program a function.
-Handle: the SlotId, and the PCI address of the card. Restored: the function that was there before. Where there was none, or the
-catalogue does not have it any more: if nobody can tell what the slot holds, any function that the slot takes; else nothing. No
-BMC that we know of can empty a slot. Tried on: the emulator's FPGA.
+Handle: the SlotId, and the PCI address of the card. Restored: the previous function. If there was none, or no rule or image
+allows it any more, the slot keeps its function; if that function is not known, the slot gets any function that the rules allow
+for it. No BMC that we know of can empty a slot. Tried on: the emulator's FPGA.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep what is remembered of a target from job to job, and plan and begin its jobs from that, for every shell.
+"""Keep what is remembered of a target from job to job, and plan and begin its jobs from that, for command line and Ironic.
 
-What decides whether a card is trusted is here. The command line and Ironic each keep what only they need (arguments and
-waiting; provision states, traits and hand-overs), and each stores all of it in its own way.
+This module decides which cards are trusted. The command line and Ironic store what is remembered, each in its own way. What
+only one of them needs is not here: arguments and waiting on the command line, provision states, traits and hand-overs in
+Ironic.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send calls to placement with the generation that was read, and keep out those that were never answered."""
+"""Send calls to placement with the generation that was read, and make it refuse earlier calls that were never answered."""
 
 import logging
 from collections.abc import Mapping, Sequence

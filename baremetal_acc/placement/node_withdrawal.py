@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Withdraw a whole node from placement, all or nothing, and restore exactly the inventory that it had.
 
-One call to placement's reshaper empties all providers of ours below a node. Placement refuses the whole call when anything of
-them is claimed, or has changed since it was read; a claim that is made at the same time wins or loses, and never both. Pools
-use it before they reprogram a region; a job of Ironic withdraws through :mod:`baremetal_acc.placement.publish`.
+One call to placement's reshaper removes the inventory of all our providers below a node. Placement refuses the whole call if
+any of that inventory is claimed, or has changed since it was read. If a claim is made at the same time, either the claim or the
+withdrawal succeeds, never both. Pools withdraw a node before they reprogram a region; a job of Ironic withdraws through
+:mod:`baremetal_acc.placement.publish`.
 """
 
 import itertools

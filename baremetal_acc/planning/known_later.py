@@ -1,9 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""List what a plan cannot know before it is executed: whether the BMC still shows a card once its host is powered off.
-
-It also says why such a card is not shown then.
-"""
+"""Note in a plan that a BMC may not show a card once its host is powered off, and report a card that is missing for that."""
 
 from collections.abc import Collection, Iterator
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plan the resets that a plan's actions need: hold the host, cycle standby power, give the host back."""
+"""Plan the resets that a plan's actions need: power the host off and on again, cycle standby power, restart BMCs."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Find which resources of a quarantined device have to be written again, and which writes remedy it."""
+"""Find which resources of a quarantined device have to be written again, and which writes end its quarantine."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the FPGA functions that a flavor asks for from its extra specs, as Nova reads them.
 
-When no host has the functions, Nova reports that in a notification that carries the flavor.
+If no host has the functions, Nova sends a notification that contains the flavor.
 """
 
 import re

@@ -28,8 +28,8 @@ class Attack(StrEnum):
     NO_FILE = 'no regular file'
     NOT_ONE = 'no image, or several'
     MALFORMED = 'malformed document'
-    BAD_SERVER = 'server that keeps to no rule'
-    FOREIGN_SERVER = 'server that nobody allows'
+    BAD_SERVER = 'server that breaks the rules of HTTP'
+    FOREIGN_SERVER = 'server that is not allowed'
 
 
 NAMED = tuple(Attack)[:11]

@@ -381,7 +381,7 @@ DOCUMENTS = {
         ('source', 'is not a plain URL'),
     ),
 }
-"""What can never be right: code 2, by file."""
+"""Documents that are not valid (exit code 2), by file."""
 
 
 @pytest.mark.parametrize('case', DOCUMENTS)

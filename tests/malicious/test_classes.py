@@ -13,24 +13,24 @@ from tests.malicious.attack import NAMED, Attack
 LEAST = 20
 
 TABLES = {
-    'that are refused by the plan': test_images.TABLE,
+    'images that the plan refuses': test_images.TABLE,
     'changes after the check': test_swapped.TABLE,
     'other meanings of a planned name': test_renamed.TABLE,
-    'other meanings of a way back': test_renamed.WAY_BACK,
-    'ends between the check and the push': test_late.BETWEEN,
-    'ends between a failed flash and its way back': test_late.BACK,
+    'other meanings of the name of a restore image': test_renamed.WAY_BACK,
+    'expiries between the check and the push': test_late.BETWEEN,
+    'expiries between a failed flash and the write of the restore image': test_late.BACK,
     'signatures of an image': test_signatures.IMAGES,
-    'that can never be right (code 2, before any BMC is asked)': test_catalogues.DOCUMENTS,
-    'that must not be followed': test_catalogues.REFUSED,
+    'catalogues that are not valid (code 2, before baremetal-acc connects to a BMC)': test_catalogues.DOCUMENTS,
+    'catalogues that must not be used': test_catalogues.REFUSED,
     'signatures of the catalogue that prove nothing': test_signatures.FORGED,
     'files of signatures, trust roots and signed catalogues': test_signatures.BROKEN,
     'catalogues that are not the newest': test_signatures.OLDER,
     'answers of a server that is allowed': test_web.LIES,
-    'answers about something else than the wanted image': test_web.OTHERS,
-    'changes of mind of a server': test_web.LATER,
-    'servers that drip': test_web.DRIPS,
+    'answers about another file than the wanted image': test_web.OTHERS,
+    'servers that send something else later': test_web.LATER,
+    'servers that send a few bytes now and then': test_web.DRIPS,
     'certificates of a server': test_web.CERTIFICATES,
-    'servers that are not asked': test_web.FOREIGN,
+    'servers that get no request': test_web.FOREIGN,
 }
 """All cases, by what stands before their list on the page."""
 

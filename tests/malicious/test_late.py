@@ -67,7 +67,7 @@ BETWEEN: dict[str, tuple[Attack, Callable[[Workshop], None], str]] = {
         'CN=Late CA is valid only from',
     ),
 }
-"""What ends between the check and the push."""
+"""What expires between the check and the push."""
 
 BACK: dict[str, tuple[Attack, Callable[[Workshop], None], str]] = {
     'the catalogue of a way back': (Attack.EXPIRED, expires_soon, 'expired at'),
@@ -77,7 +77,7 @@ BACK: dict[str, tuple[Attack, Callable[[Workshop], None], str]] = {
         'CN=Signer: the certificate is valid only from',
     ),
 }
-"""What ends between a failed flash and what would put it back."""
+"""What expires between a failed flash and the write of the restore image."""
 
 
 class Hands:

@@ -259,10 +259,10 @@ NO_ANSWER = 'command {}: no answer in 0.4 s'
 NO_LOGIN = 'invalid answer to the login'
 FLOOD = 'more than 1000 datagrams received that'
 ROWS = {
-    'nobody listens': Row(
+    'the port is closed': Row(
         address={'address': 'ipmi://127.0.0.1:9'}, error=BmcUnreachable, words='Connection refused', again=True
     ),
-    'nobody answers': Row(
+    'the BMC does not answer': Row(
         faults=(fault('ipmi-lost', share=1.0),), address=SHORT, error=BmcUnreachable, words='no answer to the login in 0.4 s'
     ),
     'the password is wrong': Row(

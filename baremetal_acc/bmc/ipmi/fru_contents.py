@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Areas and records that the memory of a field replaceable unit (FRU) holds.
+"""Types for the decoded areas and records of a field replaceable unit (FRU).
+
+:mod:`baremetal_acc.bmc.ipmi.fru_records` decodes them.
 
 Source: Platform Management FRU Information Storage Definition 1.0 revision 1.3 (sections 10 to 12, 16); AMC.0 R2.0, tables
 3-10 and 3-16 to 3-19 as ipmitool reads them (lib/ipmi_ekanalyzer.c).

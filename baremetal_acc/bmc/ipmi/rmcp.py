@@ -2,22 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encode and decode RMCP+ packets: the handshake by pyghmi's session code, packets within a session by our own.
 
-Nothing else of pyghmi is used, because it shares its state in the whole process. This is the only module that imports pyghmi.
-What pyghmi does wrong, and what is done here instead:
+Only the session code of pyghmi is used, because all its sessions share one state in a process. This is the only module that
+imports pyghmi. Faults of pyghmi, and what this module does instead:
 
-* Its sockets, thread and session tables serve all BMCs, and each waiting thread handles the packets of all sessions: an answer
-  is noticed up to a second late, and a bad packet of one BMC raises in the login to another. This module neither waits nor
+* Its sockets, thread and session tables serve all BMCs, and each waiting thread handles the packets of all sessions. So an
+  answer is noticed up to a second late, and a bad packet of one BMC fails the login to another. This module neither waits nor
   sends; :mod:`baremetal_acc.bmc.ipmi.session` does.
-* It logs in again by itself and resends what was not answered: an activation ran three times.
+* It logs in again by itself and sends unanswered commands again: an Activate Firmware was executed three times.
 * It falls back to cipher suite 3 when a BMC refuses 17, and does not check what the BMC agreed to. Here the caller chooses the
   suite.
 * It parses without checking lengths, accepts answers that are not encrypted, and accepts a packet twice. Here the size of a
-  datagram is checked first, and what does not fit is dropped. Packets of a session are encoded and decoded here altogether:
-  with the checks around pyghmi's code a command took a third longer than with ipmitool.
-* It takes a response to Send Message for no answer when its last byte is 00, and has one level of bridging of its own, which
-  kills the session when the target is absent. Here Send Message is a command like any other.
-* It returns texts as errors, prints, and keeps passwords as ``str``. Here passwords are bytes, and errors are those of
-  :mod:`baremetal_acc.errors`.
+  datagram is checked first, and an invalid datagram is dropped. Packets within a session are encoded and decoded without
+  pyghmi: when its code did that, with these checks around it, a command took a third longer than with ipmitool.
+* It ignores a response to Send Message whose last byte is 00. It has one level of bridging of its own, which makes the session
+  unusable when the target is absent. Here Send Message is a command like any other.
+* It returns errors as texts, prints to stdout, and keeps passwords as ``str``. Here passwords are bytes, and errors are those
+  of :mod:`baremetal_acc.errors`.
 
 Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20;
 doc/source/reference/ipmi_notes.rst, "Sessions of pyghmi".

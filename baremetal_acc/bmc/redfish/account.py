@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bookkeeping of the Redfish sessions that this process has open with one BMC, per account (user and password).
 
-A BMC may have only one session left for us. The connections of one process then take turns: a connection that needs a session
-closes the idle sessions of the others, and each of those logs in again before its next request.
+A BMC may have only one free session. Then the connections of this process take turns: a connection that needs a session closes
+the idle sessions of the other connections, and each of these logs in again before its next request.
 """
 
 import threading

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Image server for SimpleUpdate (pull): serves the checked copy of a firmware image to one BMC over HTTP or HTTPS.
 
-The image is served by this process at a random URL that only the BMC is told, and only while the update waits for the BMC to
-fetch it. Nothing else is served, and the number of connections, the bytes sent and the time of a connection are limited.
+This process serves the image at a random URL, which it sends only to the BMC, and only while the update waits for the BMC to
+fetch the image. Nothing else is served, and the number of connections, the bytes sent and the time of a connection are limited.
 """
 
 import contextlib

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """BMC-wide vendor locks of an emulated server: system lockdowns and switches of host-to-BMC interfaces, each a named feature.
 
-**Hardware:** the BMC of ``board.py`` with extensions shaped after the recordings of Dell, HPE, Lenovo and Supermicro; AMI's
-after no recording. **Found by:** the extensions of the Manager, of its NetworkProtocol, of the Bios.
-**Locks:** ``dell-system-lockdown`` and ``supermicro-sys-lockdown`` close every path through the BMC, and under them the BMC
-changes no other setting and takes no update. ``supermicro-kcs``, ``hpe-kcs``, ``lenovo-kcs`` and ``ami-kcs`` close the system
-interface (``kcs``), the last one with the next start of the host. ``hpe-virtual-nic`` and ``hpe-host-authentication`` each add
-one more path (``vnic``, ``chif``) and its switch; the switch of the virtual NIC comes in force with a restart of the BMC. The
-standard host interface closes ``redfish``. **Update:** an image that the host sends to the BMC is written as if a user of the
-BMC had sent it. **Tried on:** nothing real.
+**Hardware:** the BMC of ``board.py`` with vendor extensions. Those of Dell, HPE, Lenovo and Supermicro have the form of the
+recordings; there is no recording for those of AMI. **Found by:** the extensions of the Manager, its NetworkProtocol, the Bios.
+**Locks:** ``dell-system-lockdown`` and ``supermicro-sys-lockdown`` block every path through the BMC. While one of them is
+closed, the BMC changes no other setting and accepts no update. ``supermicro-kcs``, ``hpe-kcs``, ``lenovo-kcs`` and ``ami-kcs``
+block the system interface (``kcs``); the last one takes effect with the next start of the host. ``hpe-virtual-nic`` and
+``hpe-host-authentication`` each add one more path (``vnic``, ``chif``) and its switch; the switch of the virtual NIC takes
+effect with a restart of the BMC. InterfaceEnabled of the standard host interface switches ``redfish``. **Update:** an image
+that the host sends to the BMC is written as if a user of the BMC had sent it. **Tried on:** no hardware.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,17 +4,18 @@
 
 What hardware: BlueField-3 with a BMC of its own, firmware up to 25.07.
 How it is found: the extension of the System links a resource ExternalHostPrivileges.
-What it can do: read, engage (POST ExternalHostPrivilege.Set with Disabled for every privilege to write that is shown, and
-HostRshim.Set), release (Default, which leaves it to the level, and Enabled).
-Which write paths it blocks: ``host-device`` of the card. HostPrivFwUpdate and HostPrivFlashAccess are firmware over PCIe; the
-others are settings that stay in the card's flash, and the image of its congestion control. One of them that is not Disabled, or
-HostRshim, is a way in: ``partial``. HostPrivNicReset writes nothing and is left as it is.
+What it can do: read, engage (POST ExternalHostPrivilege.Set with Disabled for every write privilege that the resource has, and
+HostRshim.Set with Disabled), release (Default, which leaves a privilege to the level, and HostRshim Enabled).
+Which write paths it blocks: ``host-device`` of the card. HostPrivFwUpdate and HostPrivFlashAccess are for firmware over PCIe;
+the others are for settings that stay in the card's flash, and for the image of its congestion control. If one of these others,
+or HostRshim, is not Disabled, the host can still write: ``partial``. HostPrivNicReset writes nothing and is not changed.
 How an update behaves: ours goes through the card's own BMC and is not blocked.
 What else the card shows: the level of ``bluefield_host_privilege`` and the preset of ``bluefield_host_privilege_config`` are
-independent sources. Where this lock is closed and one of them says that the host is not restricted, the reading is ``unknown``.
-Default leaves a privilege to the level: under Restricted the reading is ``unknown``, as no source says what that amounts to.
-What it cannot prove: that it is in effect: all properties show what is set. It is in effect after a power cycle of the card's
-System, which has to be seen after it was engaged.
+independent sources. If this lock is closed and one of them says that the host is not restricted, the reading is ``unknown``.
+Default leaves a privilege to the level. If the level is Restricted, the reading is ``unknown``: no source says what Default
+then means.
+What it cannot prove: that it is in effect, because all properties show what is set. It takes effect with a power cycle of the
+card's System. So such a power cycle has to be seen after the lock was engaged.
 What it was tried on: the recording nvidia/bluefield3 (all Default), the emulator; no hardware.
 
 Source: NVIDIA BlueField BMC Software 25.01, NIC Subsystem Management; recording nvidia/bluefield3.

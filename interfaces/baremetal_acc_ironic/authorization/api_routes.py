@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the routes of Ironic's API in its pecan controllers, and map each route to the check that it needs.
 
-A route is a method of a controller, such as ``v1.node.NodesController.patch``: by the time that it is known, pecan has resolved
-names, UUIDs, suffixes, encodings and ``_method``. A writing route that no table here names is checked like one that takes a
-node.
+A route is a method of a controller, such as ``v1.node.NodesController.patch``. When pecan has found the method, it has already
+resolved names, UUIDs, suffixes, encodings and ``_method``. If no table here names a writing route, it is checked as if its body
+were a node document.
 """
 
 import enum

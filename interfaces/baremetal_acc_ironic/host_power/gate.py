@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide whether a host may be powered on: only for a reason that counts in the node's provision state.
 
-Whatever powers on or restarts a host in Ironic asks :func:`decide`. There are three reasons, and :data:`MAY_START` says which
-of them count in which provision state; a state that is not in the table allows none. A job of ours starts the host by itself,
-under the conditions of :mod:`baremetal_acc.execution.power`, and while the job writes nobody else may start it.
+All code that powers on or restarts a host in Ironic calls :func:`decide`. There are three reasons, and :data:`MAY_START` says
+which of them count in which provision state; in a state that is not in the table no reason counts. A job powers on its host
+without the gate, under the conditions of :mod:`baremetal_acc.execution.power`. While a job writes, the gate allows no start.
 
 This module is pure: :mod:`baremetal_acc_ironic.host_power.host_start` collects the facts and builds the texts of refusals.
 """

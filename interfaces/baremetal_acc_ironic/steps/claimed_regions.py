@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse plans that reprogram an FPGA region which the node's instance has claimed, or could have claimed, as a function."""
+"""Refuse plans that reprogram an FPGA region if the node's instance has, or may have, claimed the function that it holds."""
 
 from collections.abc import Iterable
 from typing import Any
