@@ -246,7 +246,7 @@ def test_an_interrupted_job_has_to_end_before_an_acceptance(desk, emulated_machi
 @pytest.mark.parametrize(
     ('given', 'says'),
     [
-        (('--reason', 'x', '--until', 'soon'), "--until: 'soon' is no date"),
+        (('--reason', 'x', '--until', 'soon'), "--until: 'soon' is neither a date"),
         (('--reason', 'x', '--until', '2026-01-01'), 'is over'),
         (('--reason', 'x', '--until', '2099-01-01'), 'too far ahead'),
         (('--reason', ' ', '--until', '2027-01-31'), '--reason'),

@@ -361,6 +361,6 @@ def test_a_state_of_another_version_is_told_once(desk: Desk, rack: Rack):
     (jobs / 'node-001.json').write_text('{"format": 99}')
     done = desk.run('inventory', '-f', 'json', *rack.list(desk, names(3)))
     assert 0 == done.code
-    assert [f'baremetal-acc: warning: {desk.database}: what is remembered of node-001'] == [
+    assert [f'baremetal-acc: warning: {desk.database}: the stored state of node-001'] == [
         line.partition(' cannot be used')[0] for line in done.err.splitlines()[:-1]
     ]

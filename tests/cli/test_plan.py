@@ -266,6 +266,6 @@ def test_a_function_that_a_rule_lets_slots_be_given_and_that_no_image_is_is_told
     before = desk.run(verb, *desk.options).code
     desk.write('baseline.toml', BASELINE + '\n[[rule]]\nname = "shelf"\ntakes = ["gzip", "zgip"]\n')
     found = desk.run(verb, *desk.options)
-    assert "baseline.toml: rule shelf: takes names 'zgip', and" in found.err
+    assert "baseline.toml: rule shelf: takes names 'zgip', but" in found.err
     assert "takes names 'gzip'" not in found.err
     assert before == found.code

@@ -250,7 +250,7 @@ def test_what_cannot_be_read_is_listed_and_stops_nothing(desk: Desk, emulated_re
         (('node-1', '--output', 'full'), 2, 'not an empty folder'),
         (('node-1', '--output', 'bmcs.yaml'), 2, 'not an empty folder'),
         (('node-1', '--output', 'bmcs.yaml/x'), 2, '--output'),
-        (('node-1', '--output', 'new', '--bmc', 'dpu9'), 2, "no 'dpu9'"),
+        (('node-1', '--output', 'new', '--bmc', 'dpu9'), 2, "has no BMC 'dpu9'"),
         (('node-1', 'node-2', '--output', 'new'), 2, 'one target'),
         (('--output', 'new'), 2, 'one target'),
         (('node-1', '--output', 'new', '--max-minutes', '0'), 2, '--max-minutes'),

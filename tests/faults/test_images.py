@@ -172,7 +172,7 @@ def test_an_image_that_the_card_finds_to_be_for_another_board_is_put_back(rig: R
     assert () == found.begin()
     found.turn()
     found.judge()
-    assert 'is for a a100' in found.reasons
+    assert 'the image is for model a100' in found.reasons
     assert f'is restored to {OLD[EROT]}' in found.reasons
     assert OLD[EROT] == found.version(0)
 

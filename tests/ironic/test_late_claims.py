@@ -78,7 +78,7 @@ class TestLateClaims(PlacementCase):
         assert states.CLEANFAIL == self.settle()
         error = self.node.last_error
         assert f'is held: {GPU} by consumer {instance}' in error
-        assert f'delete its allocation: openstack resource provider allocation show {instance}' in error
+        assert f'delete its allocation, see openstack resource provider allocation show {instance}' in error
         assert 'waited for 2 s' in error or 'waited for 3 s' in error
         assert (0, [f'({GPU})']) == (self.flashed(), self.offers())
         self.free(instance)

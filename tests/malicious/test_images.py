@@ -607,12 +607,12 @@ TABLE = (
     (
         Attack.OVERSIZED,
         larger_than_the_bmc_takes,
-        ('firmware FPGA1_FW', 'image fpga-new has 1000', f' bytes, BMC host takes {MAX_IMAGE}'),
+        ('firmware FPGA1_FW', 'image fpga-new has 1000', f' bytes, BMC host accepts at most {MAX_IMAGE}'),
     ),
     (
         Attack.OVERSIZED,
         a_tebibyte_that_is_told,
-        ('firmware FPGA1_FW', f'image fpga-new has {TIB} bytes, BMC host takes {MAX_IMAGE}'),
+        ('firmware FPGA1_FW', f'image fpga-new has {TIB} bytes, BMC host accepts at most {MAX_IMAGE}'),
     ),
     (
         Attack.OVERSIZED,
@@ -688,7 +688,7 @@ TABLE = (
     (
         Attack.OVERSIZED,
         a_function_larger_than_the_bmc_takes,
-        ('function Slot0', f'image gzip-3 has {MAX_IMAGE + 1} bytes, BMC host takes {MAX_IMAGE}'),
+        ('function Slot0', f'image gzip-3 has {MAX_IMAGE + 1} bytes, BMC host accepts at most {MAX_IMAGE}'),
     ),
     (
         Attack.OVERSIZED,

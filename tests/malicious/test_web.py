@@ -292,7 +292,7 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'cut short of what was announced': (
         Attack.TRUNCATED,
         lambda web, other, data: raw('HTTP/1.1 200 OK', f'Content-Length: {len(data)}', body=data[:9000]),
-        ('cannot be read', 'breaks off'),
+        ('cannot be read', 'the connection was closed before the answer was complete'),
     ),
     'cut short, nothing announced': (
         Attack.TRUNCATED,
@@ -318,12 +318,12 @@ LIES: dict[str, tuple[Attack, Make, tuple[str, ...]]] = {
     'chunks without an end': (
         Attack.TRUNCATED,
         lambda web, other, data: chunked(data[:4096], data[4096:8192], end=b''),
-        ('cannot be read', 'breaks off'),
+        ('cannot be read', 'the connection was closed before the answer was complete'),
     ),
     'a chunk shorter than it says': (
         Attack.TRUNCATED,
         lambda web, other, data: chunked(data[:4096], end=b'5000\r\n' + data[4096:8192]),
-        ('cannot be read', 'breaks off'),
+        ('cannot be read', 'the connection was closed before the answer was complete'),
     ),
     'chunks that end too early': (
         Attack.TRUNCATED,
@@ -456,7 +456,11 @@ OTHERS: dict[str, tuple[Attack, Put, tuple[str, ...]]] = {
     'a redirect of a function': (Attack.REDIRECT, image_elsewhere('gzip-3'), ('image gzip-3', 'redirects', NO_SERVER)),
     'a redirect of a stepping image': (Attack.REDIRECT, step_elsewhere, ('image fpga-step', 'redirects', NO_SERVER)),
     'a redirect of a signature': (Attack.REDIRECT, signature_elsewhere, ('image fpga-new', 'redirects', NO_SERVER)),
-    'a signature that is cut on its way': (Attack.TRUNCATED, signature_cut, ('image fpga-new', 'breaks off')),
+    'a signature that is cut on its way': (
+        Attack.TRUNCATED,
+        signature_cut,
+        ('image fpga-new', 'the connection was closed before the answer was complete'),
+    ),
     'a signature without an end on its way': (
         Attack.OVERSIZED,
         signature_without_an_end,

@@ -137,7 +137,7 @@ WRONG = {
             device_id=AMC_IDENTITY.device_id,
             **OTHER,
         ),
-        'contains firmware for component 0, 1',
+        'contains firmware for components 0, 1',
     ),
     'another device': (
         build_upgrade_image([Part(component=0, version=NEW, data=image(NEW), description='x')], device_id=0x77, **OTHER),

@@ -99,7 +99,7 @@ def test_a_label_with_brackets_is_matched_by_itself():
         *(
             (
                 f'pci_address = "{text}"',
-                f"rule[0].match.pci_address: '{text}' is no PCI address, nor a pattern that one could match",
+                f"rule[0].match.pci_address: '{text}' is neither a PCI address nor a pattern that can match one",
             )
             for text in ('17', '0x10de:0x2330', '17:00', '17:20.0', '17:3?.*', '1:17:00*:0', '*', '17:00.???', '12345:17:00.*')
         ),

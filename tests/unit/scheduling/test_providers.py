@@ -402,7 +402,7 @@ def test_what_is_held_of_a_card_that_is_gone_stays():
 
 def test_the_root_cannot_be_a_provider_of_ours():
     """Whoever tries has a defect, and is stopped before anything is sent."""
-    with pytest.raises(ValueError, match='not ours'):
+    with pytest.raises(ValueError, match='is among the providers of the devices'):
         ProviderTree(root_uuid=NODE, providers=(Provider(uuid=NODE, name='x', parent_uuid=OTHER_NODE),))
 
 

@@ -99,10 +99,8 @@ def fitting(raw: Raw, ref: Ref, number: int, content: hpm_image.HpmImage) -> Fit
 
     brings = frozenset(one.component for one in content.uploads)
     if brings != {number}:
-        listed = hpm_image.listed(brings)
-        raise unfit(
-            f'image {content.name} contains firmware for component {listed}, but the target is component {number} alone'
-        )
+        components = f'component{"" if len(brings) == 1 else "s"} {hpm_image.listed(brings)}'
+        raise unfit(f'image {content.name} contains firmware for {components}, but the target is component {number} alone')
     target = upgrade_target.read_capabilities(raw)
     if target is None:
         raise unfit('the controller no longer supports HPM.1')

@@ -82,7 +82,7 @@ def test_a_proof_is_as_short_as_that_of_sha_1():
     talk = Talk()
     talk.fault('ipmi-malformed', how='sha1', method='login')
     assert not talk.log_in()
-    assert 'has 20 bytes, and 32 are needed' in str(talk.codec.failure)
+    assert 'length 20, minimum 32 bytes' in str(talk.codec.failure)
 
 
 def test_a_share_of_the_datagrams_is_lost_each_way_and_the_same_again():
