@@ -220,7 +220,7 @@ class TestStrangers(CustodyCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert {BreakCause.FOREIGN_WRITE} == self.causes()
-        assert 'the update of another client' in self.node.last_error, self.node.last_error
+        assert 'a task that is not ours' in self.node.last_error, self.node.last_error
 
     def test_a_foreign_write_that_has_ended_unseen_breaks_the_chain_and_is_written_over(self) -> None:
         """The card shows the right version, and nobody looked while it was written: the BMC still has the task."""

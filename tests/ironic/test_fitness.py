@@ -182,7 +182,7 @@ class TestNotFit(FitnessCase):
         before = self.requests()
         self.round()
         assert ([], before) == (self.offers(), self.requests())
-        assert 'somebody may have written its cards' in self.history()[-1]
+        assert 'its cards may have been written since its last cleaning' in self.history()[-1]
         for _ in range(2):
             self.round()
             assert ([], []) == (self.asked, self.offers())

@@ -332,7 +332,7 @@ class TestAccounts(WatchCase, IpmiCase):
     def refused(self, flow: str) -> None:
         """The step has failed for the account."""
         assert flow == self.settle()
-        assert "expected nobody but admin=administrator, found 'mallory' (number 5, administrator)" in self.node.last_error
+        assert "expected no accounts but admin=administrator, found 'mallory' (number 5, administrator)" in self.node.last_error
 
     def test_no_cleaning_and_no_deploy_passes_while_it_is_there(self) -> None:
         """Locked it is all the same; and a machine from which the account is taken goes the whole way."""
