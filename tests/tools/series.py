@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the upper constraints of OpenStack's series that concern baremetal-acc in tests/constraints/SERIES.txt.
+"""Keep the upper constraints of each OpenStack series that concern baremetal-acc, in a file for each in tests/constraints.
 
 ``python -m tests.tools.series CHECKOUT`` reads a checkout of openstack/requirements. For each series it resolves the package
 with its extras under ``upper-constraints.txt`` of the branch, by uv (``pip install uv``), and keeps the lines of what was
