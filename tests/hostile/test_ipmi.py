@@ -13,7 +13,7 @@ from baremetal_acc.model.lock import LockState
 from tests.hostile import ipmi
 from tests.hostile.bmc import seeded
 
-BLOCKS, RUNS = 8, 250
+BLOCKS, RUNS = 8, 100
 MOST_MEMORY = 128 * 1024
 """KiB that it may add to a process."""
 
