@@ -110,27 +110,21 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
             )
         before = self.columns(parsed_args)
         if before is not None:
-            self._known(parsed_args, before)
+            self._choose(parsed_args, before)
         report = self._report = self.work(parsed_args)
         if report.done:
             self.app.done = report.code  # type: ignore[attr-defined]  # it is ours, and not cliff's
-        self._known(parsed_args, report.columns)
-        # cliff has compared them in this way only since 4.11, and in sorting since 4.17: from here on they are exact.
-        parsed_args.columns = [_column(name, report.columns) or name for name in parsed_args.columns]
-        parsed_args.sort_columns = [_column(name, report.columns) or name for name in parsed_args.sort_columns]
+        self._choose(parsed_args, report.columns)
         between = '\n' if parsed_args.formatter == 'table' else ', '
         return report.columns, [tuple(text.cell(v, between) for v in row) for row in report.rows]
 
-    def _known(self, arguments: argparse.Namespace, columns: tuple[str, ...]) -> None:
-        """Check that every column that is asked for exists.
+    def _choose(self, arguments: argparse.Namespace, columns: tuple[str, ...]) -> None:
+        """Replace the columns that the user names by their exact names, which cliff before 4.17 requires for sorting.
 
         :raises UsageError: a column does not exist.
         """
-        for option, names in (('--column', arguments.columns), ('--sort-column', arguments.sort_columns)):
-            for name in names:
-                if _column(name, columns) is None:
-                    hint = did_you_mean(name.lower(), map(_normal, columns))
-                    raise UsageError(argument=option, what=f'there is no column {name!r}', hint=hint)
+        arguments.columns = [_column('--column', name, columns) for name in arguments.columns]
+        arguments.sort_columns = [_column('--sort-column', name, columns) for name in arguments.sort_columns]
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
@@ -170,9 +164,15 @@ def _normal(column: str) -> str:
     return column.strip().lower().replace(' ', '_')
 
 
-def _column(name: str, columns: Iterable[str]) -> str | None:
-    """The column that a user means: case does not matter, and an underscore may stand for a space."""
-    return next((column for column in columns if _normal(column) == _normal(name)), None)
+def _column(option: str, name: str, columns: Iterable[str]) -> str:
+    """The column that a user means: case does not matter, and an underscore may stand for a space.
+
+    :raises UsageError: there is no such column.
+    """
+    known = {_normal(column): column for column in columns}
+    if _normal(name) not in known:
+        raise UsageError(argument=option, what=f'there is no column {name!r}', hint=did_you_mean(name.lower(), known))
+    return known[_normal(name)]
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
