@@ -399,6 +399,8 @@ def _write(option: str, path: Path, data: bytes) -> None:
 
     :raises BadParameter: it cannot be written.
     """
+    if path.is_dir():
+        raise BadParameter(f'{option}: {path}: is a directory, not a file')
     try:
         write_private(path, data)
     except OSError as exc:

@@ -94,6 +94,14 @@ def test_a_file_that_cannot_be_written_is_named(option, tmp_path):
     assert f'emulate: {option}: {path}: cannot be written: No such file or directory\n' == done.stderr
 
 
+@pytest.mark.parametrize('path', ['/', '.'])
+def test_a_folder_is_no_file_to_write(path, tmp_path):
+    """It was an internal error."""
+    command = [sys.executable, '-m', 'baremetal_acc.emulator', 'dpu', '--bmcs-file', path]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (2, f'emulate: --bmcs-file: {path}: is a directory, not a file\n') == (done.returncode, done.stderr)
+
+
 def test_the_machine_outlives_the_emulator(emulate, client, gpu_image):
     """Killed hard and started again with --state: versions, locks, power, accounts and authorities are as they were."""
     from tempfile import TemporaryDirectory
