@@ -15,7 +15,6 @@ from importlib import metadata
 from typing import Any, ClassVar, TypeVar, cast
 
 from ironic.common import exception, metrics_utils, states
-from ironic.conductor import periodics
 from ironic.drivers import base
 from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.firmware import RedfishFirmware
@@ -26,8 +25,8 @@ from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
 from baremetal_acc.planning.verify import judged
-from baremetal_acc_ironic import opts, placement_setup, settings
-from baremetal_acc_ironic.authorization import accepted_values, interface_overrides, policy, rights
+from baremetal_acc_ironic import compat, opts, placement_setup, settings
+from baremetal_acc_ironic.authorization import accepted_values, interface_overrides, policy, rights, step_rules
 from baremetal_acc_ironic.periodics import availability, recovery, watch
 from baremetal_acc_ironic.periodics.workers import with_jobs, workers
 from baremetal_acc_ironic.reporting import drift, record
@@ -59,6 +58,9 @@ VERIFY_PRIORITY = 110
 """Priorities in a deploy. Above 100, where Ironic images the node and boots its agent: below, we would power off the agent's
 ramdisk."""
 
+
+IN_TREE = 'redfish'
+"""Name of Ironic's own firmware interface."""
 
 FRESH = timedelta(minutes=1)
 """Ironic asks for the versions at the end of every flow, when our own step has just read the node. A full read of a large
@@ -92,6 +94,7 @@ class AccFirmware(base.FirmwareInterface):
 
     def __init__(self) -> None:
         super().__init__()
+        compat.resolve_spacings(self)
         try:
             settings.check()
         except DocumentError as exc:
@@ -104,6 +107,7 @@ class AccFirmware(base.FirmwareInterface):
                     reason=f'{text} (or add {name} to [{GROUP}] accepted_misconfigurations to accept this)',
                 )
             LOG.warning('%s (accepted by [%s] accepted_misconfigurations)', text, GROUP)
+        LOG.info('%s', step_rules.who_checks())
         installed = {e.name for e in metadata.entry_points(group='ironic.hardware.interfaces.deploy')}
         unknown = sorted(theirs.tenant_deploy_interfaces - installed)
         if unknown:
@@ -156,7 +160,7 @@ class AccFirmware(base.FirmwareInterface):
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=definitions.VERIFY.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=definitions.VERIFY.argsinfo)
+    @compat.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=definitions.VERIFY.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=definitions.VERIFY.argsinfo, requires_ramdisk=False)
     def verify_accelerators(self, task: Any, **arguments: Any) -> None:
         """Compare the node with the baseline; a deploy fails unless everything is proven."""
@@ -172,7 +176,7 @@ class AccFirmware(base.FirmwareInterface):
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=definitions.LOCK.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=definitions.LOCK.argsinfo)
+    @compat.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=definitions.LOCK.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=definitions.LOCK.argsinfo, requires_ramdisk=False)
     def lock_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Engage locks and read them back."""
@@ -180,7 +184,7 @@ class AccFirmware(base.FirmwareInterface):
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo)
+    @compat.deploy_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=definitions.UPDATE.argsinfo, requires_ramdisk=False)
     def update_accelerator_firmware(self, task: Any, **arguments: Any) -> str | None:
         """Write firmware that is not at the baseline, then engage the locks."""
@@ -188,7 +192,7 @@ class AccFirmware(base.FirmwareInterface):
 
     @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo, requires_ramdisk=False)
-    @base.deploy_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo)
+    @compat.deploy_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=definitions.PROGRAM.argsinfo, requires_ramdisk=False)
     def program_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Program functions into slots, then engage the locks."""
@@ -281,7 +285,7 @@ class AccFirmware(base.FirmwareInterface):
     # --------------------------------------------------------------------------------------------------------- periodics
 
     @timed
-    @periodics.periodic(spacing=_poll_interval)
+    @compat.periodic(spacing=_poll_interval)
     def turn_jobs(self, manager: Any, context: Any) -> None:
         """Advance the jobs of waiting nodes, each in a worker of its own: a slow BMC delays no other node."""
         ours = workers(manager)
@@ -290,7 +294,7 @@ class AccFirmware(base.FirmwareInterface):
             ours.hand_out(manager, context, nodes, runner.turn, 'the next turn of a job on accelerators')
 
     @timed
-    @periodics.periodic(spacing=_poll_interval)
+    @compat.periodic(spacing=_poll_interval)
     def recover_jobs(self, manager: Any, context: Any) -> None:
         """Recover jobs whose step is gone, of nodes in maintenance too."""
         ours = workers(manager)
@@ -299,35 +303,35 @@ class AccFirmware(base.FirmwareInterface):
             ours.hand_out(manager, context, nodes, recovery.recover, 'the recovery of an interrupted job')
 
     @timed
-    @periodics.periodic(spacing=watch.tick)
+    @compat.periodic(spacing=watch.tick)
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Begin the watch rounds that are due, over deployed and unused nodes."""
         if workers(manager).led_by(self):
             watch.hand_out(manager, context, wall_clock.now())
 
     @timed
-    @periodics.periodic(spacing=_poll_interval)
+    @compat.periodic(spacing=_poll_interval)
     def keep_vocabulary(self, manager: Any, context: Any) -> None:
         """Make sure that placement has the resource classes and traits that flavors may name."""
         if workers(manager).led_by(self):
             placement_setup.keep(manager)
 
     @timed
-    @periodics.periodic(spacing=availability.tick)
+    @compat.periodic(spacing=availability.tick)
     def tell_fitness(self, manager: Any, context: Any) -> None:
         """Withdraw from placement what unavailable nodes offer, and publish it again once they are available."""
         if workers(manager).led_by(self):
             availability.hand_out(manager, context, wall_clock.now())
 
     @timed
-    @periodics.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
+    @compat.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
     def remove_interface_overrides(self, manager: Any, context: Any) -> None:
         """Remove ``instance_info`` keys that replace a node's own interfaces."""
         if workers(manager).led_by(self):
             interface_overrides.remove_from_nodes(manager, context)
 
     @timed
-    @periodics.periodic(spacing=_poll_interval)
+    @compat.periodic(spacing=_poll_interval)
     def end_proofs(self, manager: Any, context: Any) -> None:
         """Forget what was proven for a deployment once the deployment is over."""
         ours = workers(manager)
@@ -335,7 +339,7 @@ class AccFirmware(base.FirmwareInterface):
             ours.hand_out(manager, context, proof.over(manager), proof.end, 'the removal of the proof of an ended deployment')
 
     @timed
-    @periodics.periodic(spacing=_poll_interval)
+    @compat.periodic(spacing=_poll_interval)
     def keep_projects(self, manager: Any, context: Any) -> None:
         """Store that a project owns or leases a node: values that it may have written are then accepted only by hand."""
         ours = workers(manager)
@@ -379,6 +383,11 @@ class RedfishAccFirmware(AccFirmware, RedfishFirmware):
     """Firmware interface of nodes whose host has a Redfish BMC."""
 
     hardware_type = opts.REDFISH_ACC
+
+    def __init__(self) -> None:
+        super().__init__()
+        if IN_TREE in settings.ironic().firmware_interfaces:
+            compat.leave_periodics_to(self, RedfishFirmware)
 
     def get_properties(self) -> dict[str, str]:
         """Describe the keys of ``driver_info``."""

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from ironic.drivers import hardware_type
 from ironic.drivers.ipmi import IPMIHardware
-from ironic.drivers.modules import fake, noop
+from ironic.drivers.modules import fake
 from ironic.drivers.redfish import RedfishHardware
 
+from baremetal_acc_ironic import compat
 from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
 from baremetal_acc_ironic.inspect import IpmiAccInspect, RedfishAccInspect
 from baremetal_acc_ironic.power import IpmiAccPower, RedfishAccPower
@@ -42,8 +43,8 @@ class AccHardware(hardware_type.AbstractHardwareType):
 
     @property
     def supported_deploy_interfaces(self) -> list[Any]:
-        """Those of Ironic's type, and ``noop``, which Ironic supports for manual management only."""
-        return [*super().supported_deploy_interfaces, noop.NoDeploy]
+        """Those of Ironic's type, and ``noop``, which Ironic supports for manual management only; ``fake`` before Ironic 35."""
+        return [*super().supported_deploy_interfaces, compat.NO_DEPLOY]
 
     @property
     def supported_boot_interfaces(self) -> list[Any]:

@@ -17,7 +17,7 @@ from oslo_config import cfg
 
 from baremetal_acc.config import options
 from baremetal_acc.config.settings import Settings
-from baremetal_acc_ironic import opts
+from baremetal_acc_ironic import compat, opts
 
 opts.register(CONF)
 
@@ -73,13 +73,19 @@ class IronicSettings:
     """Ironic's own options that this plugin uses.
 
     :ivar disallowed_steps: by flow of :data:`RESTRICTED_FLOWS`, such as ``firmware.verify_accelerators``.
+    :ivar middleware: of the API; None if this Ironic's API takes none.
+    :ivar pinned: a rolling upgrade runs: other services may be of an older release.
+    :ivar elevated_project: name of the project whose services count as members of the system; None: no project.
     :ivar inventory_backend: where inspection data is stored; ``none``: nowhere.
     """
 
     host: str
     auth_strategy: str
     debug_tracebacks_in_api: bool
-    middleware: frozenset[str]
+    middleware: frozenset[str] | None
+    pinned: bool
+    elevated_project: str | None
+    firmware_interfaces: frozenset[str]
     disallowed_steps: Mapping[str, frozenset[str]]
     workers_pool_size: int
     fast_track: bool
@@ -93,8 +99,13 @@ class IronicSettings:
             host=conf.host,
             auth_strategy=conf.auth_strategy,
             debug_tracebacks_in_api=conf.debug_tracebacks_in_api,
-            middleware=frozenset(conf.api.middleware or ()),
-            disallowed_steps={flow: frozenset(conf.api[f'disallow_{flow}_steps'] or ()) for flow in RESTRICTED_FLOWS},
+            middleware=compat.names(conf.api, 'middleware'),
+            pinned=conf.pin_release_version is not None,
+            elevated_project=conf.rbac_service_project_name if conf.rbac_service_role_elevated_access else None,
+            firmware_interfaces=frozenset(conf.enabled_firmware_interfaces or ()),
+            disallowed_steps={
+                flow: compat.names(conf.api, f'disallow_{flow}_steps') or frozenset() for flow in RESTRICTED_FLOWS
+            },
             workers_pool_size=conf.conductor.workers_pool_size,
             fast_track=conf.deploy.fast_track,
             inventory_backend=conf.inventory.data_backend,

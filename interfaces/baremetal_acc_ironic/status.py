@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of ``baremetal-acc-status upgrade check``: nodes that need a change for this version, and the commands for it.
 
+Two more checks say which service checks the policy rules of steps, and whether the API of the installed Ironic can be guarded.
 They read Ironic's database as ``ironic-status`` does, and ask no BMC and no API. Exit codes are those of oslo.upgradecheck: 0
 all is well, 1 a warning, 2 a failure, 255 an error.
 """
@@ -19,7 +20,7 @@ from oslo_upgradecheck import upgradecheck
 from sqlalchemy import select
 
 from baremetal_acc_ironic import opts, settings
-from baremetal_acc_ironic.authorization import interface_overrides
+from baremetal_acc_ironic.authorization import interface_overrides, policy, step_rules
 from baremetal_acc_ironic.state import node_store
 
 MOST = 50
@@ -122,10 +123,22 @@ class Checks(upgradecheck.UpgradeCommands):
             'before their locks are proven closed',
         )
 
+    def _check_rules(self) -> Any:
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS, step_rules.who_checks() if step_rules.checked_here() else None)
+
+    def _check_guard(self) -> Any:
+        missing = dict(policy.shortcomings()).get(policy.NO_API_GUARD)
+        if missing is None:
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        accepted = policy.NO_API_GUARD in settings.guest().accepted_misconfigurations
+        return upgradecheck.Result(upgradecheck.Code.WARNING if accepted else upgradecheck.Code.FAILURE, missing)
+
     _upgrade_checks = (
         ('Interfaces of nodes', _check_interfaces),
         ('Interfaces in instance_info', _check_overrides),
         ('Proofs of active nodes', _check_proofs),
+        ('Policy rules of steps', _check_rules),
+        ("Guard of Ironic's API", _check_guard),
     )
 
 

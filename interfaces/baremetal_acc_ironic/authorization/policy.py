@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oslo.policy rules of this plugin, registered in Ironic's API process by ``[api] middleware = baremetal-acc-policy``.
 
-Ironic checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. The API does not import
-hardware types, and a rule that is only in a policy file makes it answer 500; so the middleware registers the rules. Requests
-for which Ironic has no rule, or one that too many users pass, are checked by
-:mod:`baremetal_acc_ironic.authorization.api_guard`.
+Since Ironic 39 the API checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. It does
+not import hardware types, and a rule that is only in a policy file makes it answer 500; so the middleware registers the rules.
+Where an API does not check them, the conductor does (:mod:`baremetal_acc_ironic.authorization.step_rules`). Requests for which
+Ironic has no rule, or one that too many users pass, are checked by :mod:`baremetal_acc_ironic.authorization.api_guard`.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,16 @@ from ironic.common import policy
 from oslo_log import log
 from oslo_policy import policy as oslo_policy
 
-from baremetal_acc_ironic import ramdisk, settings
+from baremetal_acc_ironic import compat, ramdisk, settings
 
 LOG = log.getLogger(__name__)
 
 NAME = 'baremetal-acc-policy'
 """Entry point of :func:`middleware`."""
 
-_PREFIX = 'baremetal:step:execute:'
+PREFIX = 'baremetal:step:execute:'
+"""Of the names of Ironic's rules for steps."""
+
 _OPERATIONS: list[Any] = [
     {'path': '/nodes/{node_ident}/states/provision', 'method': 'PUT'},
     {'path': '/runbooks', 'method': 'POST'},
@@ -41,6 +43,18 @@ PASSTHRU_RULE = 'baremetal_acc:node:vendor_passthru'
 
 _SYSTEM_MEMBER = 'role:member and system_scope:all'
 """Ironic's ``SYSTEM_MEMBER`` without services of a project (``rbac_service_role_elevated_access``)."""
+
+NO_API_GUARD = 'no_api_guard'
+"""Name under which the administrator accepts an API that takes no middleware."""
+
+_WITHOUT_RULES = (
+    'no policy rule on accelerator steps is in force, and any user who may set the provision state of a node, such as a member '
+    'of the project that owns it, may release locks'
+)
+_WITHOUT_GUARD = (
+    'members of the projects that own or lease a node may attach virtual media, and managers of them may write keys of '
+    'instance_info that replace its interfaces'
+)
 
 _OF_OUR_NODES = 'Checked in addition to {}, for nodes of the hardware types redfish-acc and ipmi-acc only.'
 
@@ -117,7 +131,7 @@ def list_policies() -> Iterator[Any]:
     """Yield the rules with their defaults, for oslo.policy."""
     for step, check, description in _RULES:
         yield oslo_policy.DocumentedRuleDefault(
-            name=f'{_PREFIX}{step}',
+            name=f'{PREFIX}{step}',
             check_str=check,
             scope_types=['system', 'project'],
             description=description,
@@ -140,14 +154,20 @@ def middleware(app: Any) -> Any:
     )  # it imports Ironic's API, which conductors and generators of samples do not need
 
     settings.check_values()
-    enforcer = policy.get_enforcer()
-    for rule in list_policies():
-        try:
-            enforcer.register_default(rule)
-        except oslo_policy.DuplicatePolicyError:
-            LOG.debug('%s is registered already', rule.name)
+    enforcer()
     api_guard.install(app)
     return app
+
+
+def enforcer() -> Any:
+    """Return the enforcer of Ironic's policy in this process, with the rules of this package registered."""
+    found = policy.get_enforcer()
+    for rule in list_policies():
+        try:
+            found.register_default(rule)
+        except oslo_policy.DuplicatePolicyError:
+            LOG.debug('%s is registered already', rule.name)
+    return found
 
 
 def as_lessee(task: Any) -> bool:
@@ -162,12 +182,18 @@ def shortcomings() -> Iterator[tuple[str, str]]:
     A conductor does not start with one, unless the administrator has named it in ``accepted_misconfigurations``.
     """
     theirs = settings.ironic()
-    if NAME not in theirs.middleware:
+    if theirs.middleware is None:
+        yield (
+            NO_API_GUARD,
+            "this Ironic's API has no option [api] middleware, so nothing of this package checks its requests: members of the "
+            'projects that own or lease a node may attach virtual media, and managers of them may write keys of instance_info '
+            'that replace its interfaces, until this conductor removes the keys. Use Ironic 35 (2026.1) or later',
+        )
+    elif NAME not in theirs.middleware:
         yield (
             'middleware',
-            f'[api] middleware does not name {NAME}: no policy rule on accelerator steps is in force, and any user who may set '
-            'the provision state of a node, such as a member of the project that owns it, may release locks. Add it to the '
-            'configuration of the API, and to that of this conductor, which cannot read the other one',
+            f'[api] middleware does not name {NAME}: {_WITHOUT_RULES if compat.api_checks_steps() else _WITHOUT_GUARD}. Add it '
+            'to the configuration of the API, and to that of this conductor, which cannot read the other one',
         )
     ours = {step for step, _, _ in _OUR_STEPS}
     for flow, disallowed in theirs.disallowed_steps.items():

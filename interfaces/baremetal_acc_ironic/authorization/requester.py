@@ -19,7 +19,8 @@ from baremetal_acc_ironic import settings
 KEYSTONE = 'keystone'
 
 _CHARACTERS = 255
-_ROLES = 32
+MOST_ROLES = 32
+"""Roles of a requester that are stored."""
 
 UNKNOWN = 'unknown'
 """The user in histories when nobody can be named; ``ironic`` is the user of what the conductor began itself."""
@@ -121,7 +122,7 @@ def is_operator(who: Requester | None) -> bool:
 
 
 def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(sorted({text for value in values if (text := _text(value)) is not None}))[:_ROLES]
+    return tuple(sorted({text for value in values if (text := _text(value)) is not None}))[:MOST_ROLES]
 
 
 def _text(value: object) -> str | None:

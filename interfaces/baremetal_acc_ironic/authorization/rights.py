@@ -5,14 +5,15 @@
 The API checks a rule for every step that a request names, and for those of a project's own runbook. It checks none for public
 runbooks, deploy templates and automated steps (ironic 39.0.0, api/controllers/v1/node.py, ``_handle_runbook``). So the project
 that leases a node is refused here, whichever way it came: it writes no firmware, and changes no lock. Other projects and roles
-are left to the API: whoever wrote the runbook has decided for them.
+are left to the API: whoever wrote the runbook has decided for them. An API that checks no rules of steps is older than Ironic
+39: there the rules are checked here, too, for everybody (:mod:`baremetal_acc_ironic.authorization.step_rules`).
 
 Who has begun a flow is stored when the flow begins, for only its first step still has the context of the request: later steps
 have that of a periodic, or of a heartbeat, where a client can claim any identity
 (:mod:`baremetal_acc_ironic.authorization.requester`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -28,7 +29,7 @@ from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning import tenant_writes
 from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from baremetal_acc_ironic import ramdisk
-from baremetal_acc_ironic.authorization import bmc_source, ramdisk_source, requester
+from baremetal_acc_ironic.authorization import bmc_source, ramdisk_source, requester, step_rules
 from baremetal_acc_ironic.authorization.requester import RequestContext, Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Reason
@@ -182,9 +183,15 @@ def by_hand(node: Any, flow: Flow) -> bool:
 def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
     """Check that whoever has begun a flow may run these steps of it.
 
-    :raises StepRefused: one of them is for the operator only, and a tenant has asked, or it is unknown who has.
+    :raises StepRefused: one of them is for the operator only, and a tenant has asked, or it is unknown who has; or its policy
+        rule is checked here, and forbids it.
     """
-    operators = [s for s in wanted if operators_own(s, flow, by_hand=by_hand(task.node, flow))]
+    wanted = tuple(wanted)
+    _permit_by_lease(task, flow, [s for s in wanted if operators_own(s, flow, by_hand=by_hand(task.node, flow))])
+    _permit_by_rules(task, flow, [s for s in wanted if _is_named(task.node, flow, s)])
+
+
+def _permit_by_lease(task: Any, flow: Flow, operators: Sequence[Mapping[str, Any]]) -> None:
     if not operators:
         return
     found = begun_by(task, node_store.load(task.node), flow)
@@ -203,6 +210,32 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
     text = f'node {task.node.name or task.node.uuid}: {names} refused: {who}, and only an operator may run this ({hint})'
     provision_state.told(task.node, text, user=found.user)
     raise StepRefused(text)
+
+
+def _permit_by_rules(task: Any, flow: Flow, named: Sequence[Mapping[str, Any]]) -> None:
+    """Check the policy rules of steps that a request has named, if the API has not done so."""
+    if not named or not step_rules.checked_here():
+        return
+    found = begun_by(task, node_store.load(task.node), flow)
+    refused = step_rules.refused(named, found.requester, task.node)
+    if refused:
+        text = f'node {task.node.name or task.node.uuid}: {step_rules.text(refused, found)}'
+        provision_state.told(task.node, text, user=found.user)
+        raise StepRefused(text)
+
+
+def _named(node: Any, flow: Flow) -> list[dict[str, Any]]:
+    """Return the steps that a request, or a runbook that it names, has chosen for the flow; those of priority 0 as well."""
+    if flow is Flow.DEPLOY:
+        return node.driver_internal_info.get('user_deploy_steps') or []
+    return (node.driver_internal_info.get(_STEPS[flow]) or []) if by_hand(node, flow) else []
+
+
+def _is_named(node: Any, flow: Flow, step: Mapping[str, Any]) -> bool:
+    """Whether a request has chosen the step, which is about to run: in a flow by hand it has chosen them all."""
+    if flow is not Flow.DEPLOY:
+        return by_hand(node, flow)
+    return (step['interface'], step['step']) in {(s['interface'], s['step']) for s in _named(node, flow)}
 
 
 def operators_own(step: Mapping[str, Any], flow: Flow, *, by_hand: bool) -> bool:
@@ -228,6 +261,7 @@ def permit_all(task: Any, flow: Flow) -> None:
     """
     info = task.node.driver_internal_info
     if flow is Flow.DEPLOY:
+        _permit_by_rules(task, flow, _named(task.node, flow))
         given = [*(info.get('user_deploy_steps') or []), *_of_templates(task)]
         permit(task, flow, [s for s in given if s.get('priority') != 0])
     elif flow in _STEPS and flow is provision_state.FLOWS.get(task.node.provision_state):
