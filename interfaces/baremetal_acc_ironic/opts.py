@@ -142,8 +142,8 @@ KNOWN = [
         help=(
             'Settings of Ironic that disable protections of this package, and that you know and accept: middleware ([api] '
             'middleware does not name baremetal-acc-policy), disallow_clean_steps, disallow_deploy_steps, '
-            'disallow_service_steps (these options of [api] name steps of this package). A conductor with one of them that is '
-            'not listed here does not start.'
+            'disallow_service_steps (these options of [api] name steps of this package), no_api_guard (the API of Ironic 32 '
+            'takes no middleware). A conductor with one of them that is not listed here does not start.'
         ),
     ),
 ]

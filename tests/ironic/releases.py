@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of this folder cannot show with an older Ironic, with the reason. With Ironic 39 nothing is left out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERIES = {32: '2025.2', 35: '2026.1', 39: '2026.2'}
+"""OpenStack's series by the major version of Ironic."""
+
+INSTALLED = int(metadata.version('ironic').partition('.')[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Tests that are skipped.
+
+    :ivar tests: part of their node ids.
+    :ivar before: major version of the first Ironic with which they run.
+    """
+
+    tests: str
+    before: int
+    reason: str
+
+
+LEFT_OUT: tuple[LeftOut, ...] = ()
+
+
+def skip(items: Iterable[Any]) -> None:
+    """Skip the tests that the installed Ironic cannot pass, each with its reason."""
+    for item in items:
+        for found in LEFT_OUT:
+            if found.before > INSTALLED and found.tests in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason=f'Ironic {INSTALLED}: {found.reason}'))
+
+
+def file_of(path: Path, text: str) -> Path:
+    """Return the file of results for the installed Ironic: one of its own only if they differ from those of the newest."""
+    if max(SERIES) <= INSTALLED or path.read_text() == text:
+        return path
+    return path.with_stem(f'{path.stem}-{SERIES[INSTALLED]}')
