@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
 BENCHMARKS := inventory fleet flash placement ipmi
-SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race qemu guest flood honest exploration trees \
+SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
 	guards mutation
 
 .PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs check
@@ -131,6 +131,11 @@ soak-takeover: .venv/.installed-test
 	tests/tools/programs.sh mariadb
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_takeover.py $(TAKEOVER_ARGS)
 
+# A tenant's servers with all services of Nova, Keystone, MariaDB and RabbitMQ (see doc/source/contributor/soak.rst). NOVA_ARGS: -x, -k rebuild.
+soak-nova: .venv/.installed-cloud
+	tests/tools/programs.sh mariadb rabbitmq
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/nova_end_to_end $(NOVA_ARGS)
+
 # Publishers and claimers at one placement, with faults (see doc/source/contributor/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
 RACE_DATABASES ?= mariadb postgresql
 soak-race: .venv/.installed-test
@@ -154,6 +159,11 @@ soak-race: .venv/.installed-test
 .venv/.installed-test: .venv/.made setup.cfg
 	@echo 'Installing for the tests; the first time takes about two minutes'
 	@$(INSTALL) --editable '.[test,docs]'
+	@touch $@
+
+.venv/.installed-cloud: .venv/.installed-test
+	@echo 'Installing Keystone for the tests of a whole cloud'
+	@$(INSTALL) --editable '.[test,docs,cloud]'
 	@touch $@
 
 # A test compares these files with the code.

@@ -29,7 +29,7 @@ def constraints(session: nox.Session) -> None:
     Name the oldest Python that is supported with ``--force-python``, and run ``make test`` afterwards.
     """
     session.install('setuptools', 'wheel')
-    session.install('--no-build-isolation', '--editable', '.[test,docs,bench]')
+    session.install('--no-build-isolation', '--editable', '.[test,docs,bench,cloud]')
     frozen = session.run(
         'python', '-m', 'pip', 'freeze', '--all', '--exclude', 'pip', '--exclude', 'baremetal-acc', silent=True
     )
@@ -54,7 +54,7 @@ def support_matrix(session: nox.Session) -> None:
 
 @nox.session(venv_backend='none')
 def programs(session: nox.Session) -> None:
-    """Install Debian packages that tests need, as root: nox -s programs -- mariadb postgresql ipmitool qemu guest."""
+    """Install Debian packages that tests need, as root: nox -s programs -- mariadb postgresql rabbitmq ipmitool qemu guest."""
     session.run('tests/tools/programs.sh', *session.posargs, external=True)
 
 

@@ -24,9 +24,14 @@ class Http:
         self._session.trust_env = False
         self._session.headers.update(headers)
 
-    def ask(self, method: str, path: str, body: object = None) -> requests.Response:
-        """Any answer."""
-        return self._session.request(method, f'{self.base}{path}', json=body, timeout=60)
+    def ask(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> requests.Response:
+        """Any answer.
+
+        :param headers: of this request only.
+        """
+        return self._session.request(method, f'{self.base}{path}', json=body, headers=headers, timeout=60)
 
     def take(self, method: str, path: str, body: object = None) -> Any:
         """The JSON of an answer that must be no error."""

@@ -11,6 +11,7 @@ import pwd
 import secrets
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pymysql
@@ -42,23 +43,29 @@ def look_for() -> None:
 
 
 class MariaDb:
-    """One server with one empty database.
+    """One server with one empty database, or more.
 
     :param folder: for all of it; made with mode 0700.
     :param name: of database and user.
+    :param further: names of further databases of the same user.
     """
 
-    def __init__(self, folder: Path, port: int, name: str = 'ironic') -> None:
+    def __init__(self, folder: Path, port: int, name: str = 'ironic', further: Sequence[str] = ()) -> None:
         self._folder = folder
         self._port = port
         self._name = name
+        self._further = tuple(further)
         self._password = secrets.token_urlsafe(24)
         self._first = folder / 'first.sql'
 
     @property
     def url(self) -> str:
         """For SQLAlchemy, password included: for files of mode 0600 only."""
-        return f'mysql+pymysql://{self._name}:{self._password}@127.0.0.1:{self._port}/{self._name}?charset=utf8mb3'
+        return self.url_of(self._name)
+
+    def url_of(self, database: str) -> str:
+        """The same for one of the further databases."""
+        return f'mysql+pymysql://{self._name}:{self._password}@127.0.0.1:{self._port}/{database}?charset=utf8mb3'
 
     def prepare(self) -> list[str]:
         """Make its files.
@@ -74,11 +81,10 @@ class MariaDb:
             text=True,
         )
         assert 0 == made.returncode, made.stdout + made.stderr
-        text = (
-            f'CREATE DATABASE {self._name} CHARACTER SET utf8mb3;\n'
-            f"CREATE USER '{self._name}'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
-            f"GRANT ALL PRIVILEGES ON {self._name}.* TO '{self._name}'@'127.0.0.1';\n"
-        )
+        text = f"CREATE USER '{self._name}'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
+        for database in (self._name, *self._further):
+            text += f'CREATE DATABASE {database} CHARACTER SET utf8mb3;\n'
+            text += f"GRANT ALL PRIVILEGES ON {database}.* TO '{self._name}'@'127.0.0.1';\n"
         with open(self._first, 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(text)
         return [
@@ -110,3 +116,9 @@ class MariaDb:
             return False
         self._first.unlink(missing_ok=True)
         return True
+
+    @property
+    def version(self) -> str:
+        """Of the server that runs."""
+        with pymysql.connect(host='127.0.0.1', port=self._port, user=self._name, password=self._password) as connection:
+            return str(connection.get_server_info())

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install programs of Debian that tests run: tests/tools/programs.sh mariadb postgresql ipmitool qemu guest
+# Install programs of Debian that tests run: tests/tools/programs.sh mariadb postgresql rabbitmq ipmitool qemu guest
 #
 # A program that is there is left alone. Without root, or on another system, the packages to install are named, and the exit code
 # is 1; for ipmitool it is 0, since the tests that need it are skipped without it, and say so.
@@ -36,6 +36,25 @@ postgresql() {
         install postgresql
     else
         missing 'initdb is not here' postgresql
+    fi
+}
+
+# Debian's packages start a broker and the port mapper of Erlang where systemd runs, unless the policy of the machine says no, and
+# at each start of the machine, unless their units are disabled. What was there before is left as it was.
+rabbitmq() {
+    if [[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]] && has epmd; then return; fi
+    if ! can_install; then missing 'rabbitmq-server is not here' rabbitmq-server; return; fi
+    local policy=/usr/sbin/policy-rc.d ours= mapper=
+    has epmd || mapper=1
+    if [[ ! -e "$policy" ]]; then
+        ours=1
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 0755 "$policy"
+    fi
+    install rabbitmq-server || { [[ -z "$ours" ]] || rm -f "$policy"; return 1; }
+    [[ -z "$ours" ]] || rm -f "$policy"
+    if has systemctl; then
+        systemctl --quiet disable rabbitmq-server.service ${mapper:+epmd.service epmd.socket} >/dev/null 2>&1 || true
     fi
 }
 
@@ -80,7 +99,7 @@ guest() {
 
 for program; do
     case $program in
-        mariadb | postgresql | ipmitool | qemu | guest) "$program" ;;
-        *) echo "programs.sh knows no $program: mariadb, postgresql, ipmitool, qemu or guest" >&2; exit 2 ;;
+        mariadb | postgresql | rabbitmq | ipmitool | qemu | guest) "$program" ;;
+        *) echo "programs.sh knows no $program: mariadb, postgresql, rabbitmq, ipmitool, qemu or guest" >&2; exit 2 ;;
     esac
 done
