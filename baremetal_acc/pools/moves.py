@@ -70,7 +70,7 @@ class Ended:
             case Act.FAILED:
                 return f'{name}: failed: {self.why}'
             case _:
-                return f'{name}: still under way, the next pool apply or pool watch resumes it: {self.why}'
+                return f'{name}: still under way, the next pool apply --execute or pool watch resumes it: {self.why}'
 
 
 class _Over(Exception):

@@ -131,7 +131,7 @@ class Steering:
                         self.warn(f'this round failed: {exc}')
                     self._rest(interval * max(1, failed), running)
             for name in sorted(m.name for m in moves.values()):
-                self.say(f'{name}: still under way, the next pool apply or pool watch resumes it')
+                self.say(f'{name}: still under way, the next pool apply --execute or pool watch resumes it')
 
     def _round(
         self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, RegionMove], told: frozenset[str]

@@ -100,7 +100,7 @@ def test_there_and_back_with_a_tenant(desk, prepared, placement, validate):
     planned = desk.run('reshape', 'plan', '-f', 'json', *desk.options)
     assert 3 == planned.code, planned.err
     validate(planned.document)
-    assert 'reshape apply does it' in planned.err
+    assert 'dry run: nothing was written; reshape apply --execute does it' in planned.err
     body = planned.document['targets'][0]
     assert [('PGPU', 'PGPU', 2, 2, 2)] == [
         (m['resource_class'], m['becomes'], m['before'], m['after'], m['claimed']) for m in body['moves']
@@ -108,7 +108,12 @@ def test_there_and_back_with_a_tenant(desk, prepared, placement, validate):
     assert (False, [GOLD], 2) == (body['executed'], body['stays'], len(body['claims']))
     assert ({GOLD: 1, 'PGPU': 2}, []) == offers(placement, node)
 
-    applied = desk.run('reshape', 'apply', '-f', 'json', *desk.options)
+    dry = desk.run('reshape', 'apply', '-f', 'json', *desk.options)
+    assert (3, planned.document) == (dry.code, dry.document), dry.err
+    assert 'dry run: nothing was written; --execute does it' in dry.err
+    assert ({GOLD: 1, 'PGPU': 2}, []) == offers(placement, node)
+
+    applied = desk.run('reshape', 'apply', '--execute', '-f', 'json', *desk.options)
     assert 0 == applied.code, applied.err
     validate(applied.document)
     done = applied.document['targets'][0]
@@ -123,11 +128,11 @@ def test_there_and_back_with_a_tenant(desk, prepared, placement, validate):
     assert ({GOLD: 1}, 2) == (root, below.count({'PGPU': 1}))
     assert ({GOLD: 1}, 2 * [{'PGPU': 1}]) == holds(placement, instance, node)
 
-    again = desk.run('reshape', 'apply', '-f', 'json', *desk.options)
+    again = desk.run('reshape', 'apply', '--execute', '-f', 'json', *desk.options)
     assert (0, []) == (again.code, again.document['targets'][0]['moves'])
 
     desk.bmcs({'node-1': {'resource_class': 'gold', 'node': node, 'bmcs': {'host': {'address': 'https://127.0.0.1:9'}}}})
-    back = desk.run('reshape', 'apply', '--back', '--class', 'PGPU', '-f', 'json', *desk.options)
+    back = desk.run('reshape', 'apply', '--execute', '--back', '--class', 'PGPU', '-f', 'json', *desk.options)
     assert 0 == back.code, back.err
     validate(back.document)
     assert 'publish = false' in back.err
@@ -149,7 +154,7 @@ def test_what_is_refused_is_told_and_not_done(desk, prepared, placement, validat
     assert '3 PGPU of the root are claimed' in planned.errors[0]
     assert instance in planned.errors[0]
 
-    applied = desk.run('reshape', 'apply', '-f', 'json', *desk.options)
+    applied = desk.run('reshape', 'apply', '--execute', '-f', 'json', *desk.options)
     assert 4 == applied.code, applied.err
     validate(applied.document)
     assert planned.document['targets'][0]['refusals'] == applied.document['targets'][0]['refusals']
@@ -170,7 +175,7 @@ def test_an_operators_class_by_its_word(desk, prepared, placement):
     assert 3 == planned.code, planned.err
     assert 'its root provider has no CUSTOM_OTHER' in planned.err
     assert 'CUSTOM_BIG_GPU 2 -> PGPU 2 (root -> devices), 1 claimed' in planned.out
-    assert 0 == desk.run('reshape', 'apply', *options).code
+    assert 0 == desk.run('reshape', 'apply', '--execute', *options).code
     assert ({}, [{'PGPU': 1}]) == holds(placement, instance, node)
     assert {GOLD: 1, 'PGPU': 1} == offers(placement, node)[0]
 

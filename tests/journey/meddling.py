@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``python meddling.py WHEN WHAT pool apply ...``: run a command, and interfere with it at one moment.
+"""``python meddling.py WHEN WHAT pool apply --execute ...``: run a command, and interfere with it at one moment.
 
 WHEN is ``before:ACT`` (the act is stored as next, and nothing of it was done) or ``after:ACT`` (the act was done, and nothing
 more was stored); ACT is ``withdraw``, ``manage``, ``clean``, ``provide`` or ``put_back``. WHAT is ``kill``, or a JSON object of

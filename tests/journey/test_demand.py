@@ -105,7 +105,7 @@ class Watched(Operator):
 
     def watch(self, seconds: float, program: Sequence[str], said: TextIO) -> subprocess.Popen[str]:
         """Start ``pool watch``. What it says goes to a file: nobody reads it meanwhile, and a full pipe would stop it."""
-        command = [sys.executable, *program, 'pool', 'watch', '--interval', str(seconds)]
+        command = [sys.executable, *program, 'pool', 'watch', '--execute', '--interval', str(seconds)]
         return subprocess.Popen(
             [*command, '--config-file', 'acc.conf', '--pools', 'pools.toml'],
             cwd=self.folder,

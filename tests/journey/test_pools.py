@@ -170,18 +170,21 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
     assert (3, 1) == (code, len(document['moves'])), said
     [busy] = [m['busy'] for m in document['machines'] if m['name'] == tenants.name]
     assert 'CUSTOM_BAREMETAL' in busy
-    assert [[None, None]] * 3 == [held(n) for n in nodes], 'a plan does nothing'
+    code, applied, said = operator.pool('apply')
+    assert (3, document) == (code, applied), said
+    assert 'dry run: nothing was written; --execute does it' in said
+    assert [[None, None]] * 3 == [held(n) for n in nodes], 'neither a plan nor a dry run does anything'
 
-    code, document, said = operator.pool('apply')
+    code, document, said = operator.pool('apply', '--execute')
     assert (0, ['done']) == (code, outcomes(document)), said
     done = next(n for n in others if held(n) == ['aes', 'aes'])
     assert [AES, AES] == done.offers()
     assert free(services, AES, done)
-    code, document, _ = operator.pool('apply')
+    code, document, _ = operator.pool('apply', '--execute')
     assert (0, []) == (code, document['moves']), 'it has its goal'
 
     # The watch goes on by itself, whatever the file becomes.
-    process = operator.start('watch', '--interval', '0.3')
+    process = operator.start('watch', '--execute', '--interval', '0.3')
     operator.pools(limit, *goal, 'free = 6')
     last = next(n for n in others if n is not done)
     done_then = f'{last.name}: done: '
@@ -216,7 +219,7 @@ def test_a_claim_that_comes_in_between_cancels_the_move(stocked: Node, services:
     ):
         consumer = f'/allocations/{uuid.uuid4()}'
         deed = json.dumps({f'{services.placement.base}{consumer}': claiming(what)})
-        code, document, said = operator.pool('apply', program=(MEDDLING, moment, deed))
+        code, document, said = operator.pool('apply', '--execute', program=(MEDDLING, moment, deed))
         assert 'meddled: 204' in said
         assert (3, ['cancelled']) == (code, outcomes(document)), said
         assert told in said
@@ -235,12 +238,12 @@ def test_whenever_it_is_killed_the_next_call_brings_the_machine_back(
     for act in ('withdraw', 'put_back', 'manage', 'clean', 'provide'):
         for moment in ('before', 'after'):
             if (moment, act) == ('before', 'put_back'):
-                before = operator.pool('apply', program=(MEDDLING, 'after:withdraw', 'kill'))
+                before = operator.pool('apply', '--execute', program=(MEDDLING, 'after:withdraw', 'kill'))
                 assert -9 == before[0], before
-            code, _, said = operator.pool('apply', program=(MEDDLING, f'{moment}:{act}', 'kill'))
+            code, _, said = operator.pool('apply', '--execute', program=(MEDDLING, f'{moment}:{act}', 'kill'))
             assert -9 == code, (act, moment, said)
             assert not nothing_under_way(operator)
-    code, document, said = operator.pool('apply')
+    code, document, said = operator.pool('apply', '--execute')
     assert (0, ['done']) == (code, [m['outcome'] for m in document['resumed']]), said
     assert ([AES, AES], ['aes', 'aes']) == (stocked.offers(), held(stocked))
     assert 1 == len(stocked.uploads())
@@ -251,14 +254,14 @@ def test_a_machine_whose_cleaning_fails_is_left_to_a_person(stocked: Node, servi
     """What Ironic says of it is told; it is not touched again, and nothing of it is on offer until somebody has looked."""
     stocked.machine.fault('task-fails', device='FPGA1')
     operator.pools('[[pool]]', 'function = "aes"', 'free = 2', 'resource_class = "functions"')
-    code, document, said = operator.pool('apply')
+    code, document, said = operator.pool('apply', '--execute')
     assert (6, ['failed']) == (code, outcomes(document)), said
     [move] = document['moves']
     assert 'The device refused the image' in move['reason']
     assert 'the pools leave the node alone until an operator has repaired it' in move['reason']
     assert [] == stocked.offers()
     sent = len(stocked.uploads())
-    code, document, said = operator.pool('apply')
+    code, document, said = operator.pool('apply', '--execute')
     assert (3, []) == (code, document['moves']), said
     [busy] = [m['busy'] for m in document['machines'] if m['name'] == stocked.name]
     assert 'clean failed' in busy

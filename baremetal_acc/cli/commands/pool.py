@@ -103,6 +103,23 @@ def begin(
     return steering, desk, using
 
 
+def dry_run(arguments: argparse.Namespace, how: str) -> Report:
+    """Read the nodes of the fleet from Ironic and placement, and report a plan. Writes nothing.
+
+    :param how: the arguments that execute the plan.
+    """
+    steering, _, _ = begin(arguments, writes=False)
+    unfinished = steering.journal.read()
+    look = steering.look()
+    _told(look)
+    for entry in unfinished:
+        text.note(f'{entry.move.name}: an earlier call has left its move unfinished, at stage {entry.stage}')
+    if look.plan.moves or unfinished:
+        text.note(f'dry run: nothing was written; {how} does it')
+    wanting = look.plan.moves or look.plan.short or unfinished
+    return _report(look, (), Exit.NOT_MET if wanting else Exit.HOLDS)
+
+
 class PoolPlanCommand(ReportCommand):
     """Print which free regions would get another function, and which goals cannot be reached and why. Writes nothing.
 
@@ -119,33 +136,31 @@ class PoolPlanCommand(ReportCommand):
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read the nodes of the fleet from Ironic and placement, and print a plan."""
-        steering, _, _ = begin(arguments, writes=False)
-        look = steering.look()
-        _told(look)
-        if look.plan.moves:
-            text.note('nothing was changed; pool apply does it')
-        wanting = look.plan.moves or look.plan.short
-        return _report(look, (), Exit.NOT_MET if wanting else Exit.HOLDS)
+        return dry_run(arguments, 'pool apply --execute')
 
 
 class PoolApplyCommand(ReportCommand):
-    """Reprogram free regions as pool plan prints, and wait until they can be claimed. Writes to Ironic and placement.
+    """Reprogram free regions, and wait until they can be claimed. Writes to Ironic and placement only with --execute.
 
-    A machine of which anything is claimed is never touched: a claim that is made meanwhile cancels the plan for its machine.
-    Moves that an earlier call left unfinished are resumed first. Exit code 0: every pool has reached its goal, and no demand
-    waits; 3: not every goal could be reached now; 6: a machine failed, or is not available again yet.
+    Without --execute nothing is written: the command prints what pool plan prints (dry run). A machine of which anything is
+    claimed is never touched: a claim that is made meanwhile cancels the plan for its machine. Moves that an earlier call left
+    unfinished are resumed first. Exit code 0: every pool has reached its goal, and no demand waits; 3: not every goal could be
+    reached now, or a dry run found something to do; 6: a machine failed, or is not available again yet.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options for the pool file and the configuration."""
+        """Add the options for the pool file, the configuration and execution."""
         add_arguments(parser)
+        parser.add_argument('--execute', action='store_true', help='execute the plan; without this option it is only printed')
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
         return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
-        """Make one plan, and execute it to its end."""
+        """Make one plan, and execute it to its end if ``--execute`` is given."""
+        if not arguments.execute:
+            return dry_run(arguments, '--execute')
         steering, _, _ = begin(arguments)
         with _signals(steering.stop):
             look, ended = steering.apply()
@@ -159,10 +174,10 @@ class PoolApplyCommand(ReportCommand):
 
 
 class Watch(command.Command):
-    """Do what pool apply does, in rounds, until it is stopped. Writes to Ironic and placement.
+    """Do what pool apply --execute does, in rounds, until it is stopped. Writes to Ironic and placement.
 
-    A changed pool file takes effect in the next round. Ctrl-C and SIGTERM stop the command: moves in progress are stored, and
-    the next pool apply or pool watch resumes them.
+    Needs --execute; pool plan is its dry run. A changed pool file takes effect in the next round. Ctrl-C and SIGTERM stop the
+    command: moves in progress are stored, and the next pool apply --execute or pool watch resumes them.
     """
 
     app_dist_name = text.PROGRAM
@@ -171,6 +186,7 @@ class Watch(command.Command):
         """The parser, with the options for the pool file, the configuration and the interval."""
         parser = strict(super().get_parser(prog_name))
         add_arguments(parser)
+        parser.add_argument('--execute', action='store_true', help='execute the plans; without this option nothing is done')
         parser.add_argument(
             '--interval', type=float, default=30.0, metavar='SECONDS', help='seconds between two rounds (default: 30)'
         )
@@ -182,6 +198,13 @@ class Watch(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Do the work of the command. Called by cliff."""
+        if not parsed_args.execute:
+            raise UsageError(
+                argument='--execute',
+                what='is missing, so nothing was done: pool watch writes to Ironic and placement',
+                hint='run pool plan, which prints what the first round would do, then pool watch --execute; '
+                'a service that runs pool watch needs the option, too',
+            )
         if not 0.1 <= parsed_args.interval <= 86400:
             raise UsageError(argument='--interval', what='must be from 0.1 to 86400 seconds')
         steering, desk, using = begin(parsed_args)
@@ -210,7 +233,7 @@ def _signals(stop: threading.Event) -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         if stop.is_set():
-            text.note('stopped: moves in progress are stored, and the next pool apply or pool watch resumes them')
+            text.note('stopped: moves in progress are stored, and the next pool apply --execute or pool watch resumes them')
 
 
 def _code(ended: Ended) -> Exit:

@@ -39,6 +39,10 @@ class ReshapePlanCommand(ReportCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for targets, resource classes and direction."""
         session.add_arguments(parser, writes=self.WRITES)
+        if self.WRITES:
+            parser.add_argument(
+                '--execute', action='store_true', help='move the inventory; without this option the move is only printed'
+            )
         parser.add_argument(
             '--class',
             action='append',
@@ -58,6 +62,7 @@ class ReshapePlanCommand(ReportCommand):
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read every target and its providers in placement, and plan or apply the reshape."""
+        execute = self.WRITES and arguments.execute
         moves = tuple(parse(word) for word in arguments.classes)
         check(moves)
         using = session.begin(arguments, writes=self.WRITES)
@@ -71,7 +76,7 @@ class ReshapePlanCommand(ReportCommand):
             tree = None if tools is None else publish.wanted(entry, using, tools, targets[entry.name])
             wish = Wish(root_uuid=root, wanted=tree, moves=moves, own=reshape.node_class(entry.resource_class))
             try:
-                return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
+                return reshaper.apply(wish) if execute else reshaper.plan(wish)
             except ReshapeRefused as exc:
                 raise Refused(sentences(exc.reshape)) from exc
             except PlacementUnreachable as exc:
@@ -79,7 +84,7 @@ class ReshapePlanCommand(ReportCommand):
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):
-            bodies.append(self._body(entry, found, back=arguments.back))
+            bodies.append(_body(entry, found, back=arguments.back, execute=execute))
             if isinstance(found, AccError):
                 codes.append(failed(entry.name, found))
                 continue
@@ -91,9 +96,9 @@ class ReshapePlanCommand(ReportCommand):
                 text.note(f'{entry.name}: {where} no {name} to move')
             if made.moves:
                 text.note(f'{entry.name}: {_about_nova(made, back=arguments.back)}')
-            codes.append(self._code(made))
+            codes.append(_code(made, execute=execute))
         if Exit.NOT_MET in codes:
-            text.note('nothing was sent; reshape apply does it')
+            text.note(f'dry run: nothing was written; {"" if self.WRITES else "reshape apply "}--execute does it')
         return Report(
             document=documents.document(bodies),
             columns=self.columns(arguments),
@@ -102,37 +107,40 @@ class ReshapePlanCommand(ReportCommand):
             done=tuple(f'{b["target"]}: inventories moved: {len(b["moves"])}' for b in bodies if b['executed']),
         )
 
-    def _code(self, made: Reshape) -> Exit:
-        if made.refusals:
-            return Exit.REFUSED
-        return Exit.NOT_MET if made.moves and not self.WRITES else Exit.HOLDS
-
-    def _body(self, entry: TargetEntry, found: Reshaping | AccError, *, back: bool) -> dict[str, Any]:
-        error = found if isinstance(found, AccError) else None
-        made = found.reshape if isinstance(found, Reshaping) else None
-        refusals = sentences(made) if made is not None else error.reasons if isinstance(error, Refused) else ()
-        return {
-            'target': entry.name,
-            'node': entry.node,
-            'back': back,
-            'executed': self.WRITES and error is None,
-            'calls': [] if isinstance(found, AccError) else list(publish.documents(found.calls)),
-            'moves': [] if made is None else list(_moves(made)),
-            'claims': [] if made is None else list(_claims(made)),
-            'stays': [] if made is None else list(made.stays),
-            'refusals': list(refusals),
-            'error': documents.failure(error),
-        }
-
 
 class ReshapeApplyCommand(ReshapePlanCommand):
-    """Move inventory and its allocations from root providers to the providers of devices, or back. Writes to placement.
+    """Move inventory and its allocations from root providers to the providers of devices, or back. Only with --execute.
 
-    All or nothing. reshape plan is the dry run of this command; nothing is written to a BMC. Stop nova-compute of the node
-    meanwhile. Exit code 0: moved, or nothing to move; 4: refused, nothing was moved.
+    Without --execute nothing is written: the command prints what reshape plan prints (dry run). All or nothing is moved;
+    nothing is written to a BMC. Stop nova-compute of the node meanwhile. Exit code 0: moved, or nothing to move; 3: a dry run
+    found something to move; 4: refused, nothing was moved.
     """
 
     WRITES: ClassVar[bool] = True
+
+
+def _code(made: Reshape, *, execute: bool) -> Exit:
+    if made.refusals:
+        return Exit.REFUSED
+    return Exit.NOT_MET if made.moves and not execute else Exit.HOLDS
+
+
+def _body(entry: TargetEntry, found: Reshaping | AccError, *, back: bool, execute: bool) -> dict[str, Any]:
+    error = found if isinstance(found, AccError) else None
+    made = found.reshape if isinstance(found, Reshaping) else None
+    refusals = sentences(made) if made is not None else error.reasons if isinstance(error, Refused) else ()
+    return {
+        'target': entry.name,
+        'node': entry.node,
+        'back': back,
+        'executed': execute and error is None,
+        'calls': [] if isinstance(found, AccError) else list(publish.documents(found.calls)),
+        'moves': [] if made is None else list(_moves(made)),
+        'claims': [] if made is None else list(_claims(made)),
+        'stays': [] if made is None else list(made.stays),
+        'refusals': list(refusals),
+        'error': documents.failure(error),
+    }
 
 
 def _about_nova(made: Reshape, *, back: bool) -> str:

@@ -176,7 +176,7 @@ def test_what_is_refused_at_the_end_is_gone_on_with(cloud, journal):
     cloud.fails['provide'] = IronicRefused('status 403')
     ended = mover(cloud, journal).begin(MOVE)
     assert (None, ACTS[:3]) == (ended.act, cloud.acts)
-    assert 'still under way, the next pool apply or pool watch resumes it: status 403' in str(ended)
+    assert 'still under way, the next pool apply --execute or pool watch resumes it: status 403' in str(ended)
     assert 'under way' == ended.outcome
     [entry] = journal.read()
     del cloud.fails['provide']
