@@ -148,7 +148,7 @@ class Mover:
                 self._wait(entry, str(exc))
                 continue
             if not fresh:
-                entry, fresh = replace(entry, stage=resumed(entry.stage, seen)), True
+                entry, fresh = _resumed(entry, seen), True
             stage, act = following(entry.stage, seen, done=done)
             if stage is not entry.stage:
                 entry, done, refusals = replace(entry, stage=stage, why=_why(entry, stage, node, seen)), False, 0
@@ -286,6 +286,14 @@ def _offers(on: WithdrawnNode, change: RegionChange) -> bool:
     classes = on.offers(change.provider)
     own = function_class(change.function)
     return bool(classes) and all(c == own or not c.startswith(FUNCTION_PREFIX) for c in classes)
+
+
+def _resumed(entry: Entry, seen: NodeSighting) -> Entry:
+    """Return a move that another process has left, as it is resumed; with the reason where it is undone."""
+    stage = resumed(entry.stage, seen)
+    if entry.why is None and stage in (MoveStage.RESTORE, MoveStage.RETURN):
+        return replace(entry, stage=stage, why='an earlier process was interrupted, so the move is undone')
+    return replace(entry, stage=stage)
 
 
 def _why(entry: Entry, stage: MoveStage, node: NodeRead | None, seen: NodeSighting) -> str | None:

@@ -129,20 +129,27 @@ class IpmiAccPower(AccPower, IPMIPower):
 
 
 def _situation(task: Any, power_state: str) -> gate.Situation:
-    return host_start.situation(task.node, requester.of(task.context), ramdisk=_boots_ramdisk(task, power_state))
+    node = task.node
+    state = host_start.remembered(node)
+    boots = state is not None and _boots_ramdisk(task, power_state)
+    accepted = state is not None and ramdisk_source.trusted(node, state)
+    return host_start.situation(
+        node,
+        requester.of(task.context),
+        # The boot mode is read from the BMC, and only where the answer depends on it.
+        ramdisk=boots and accepted and not _changes_boot_mode(task),
+        other_ramdisk=boots and not accepted,
+    )
 
 
 def _boots_ramdisk(task: Any, power_state: str) -> bool:
-    """Whether Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
+    """Whether Ironic has set the boot source to its ramdisk, in a flow in which no tenant has the node.
 
     In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there only for the sake of a Smart NIC, into the
     firmware set-up. A host that it may not power off it reboots once more after the ramdisk was torn down. Source: ironic
     39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
     """
     node = task.node
-    state = host_start.remembered(node)
-    if state is None or not ramdisk_source.trusted(node, state) or _changes_boot_mode(task):
-        return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:
         return bool(info.get(MANAGED_INSPECTION))

@@ -5,6 +5,7 @@
 import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from baremetal_acc.model.quarantine import Quarantine
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
+from baremetal_acc_ironic.host_power import host_start
 from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
 from baremetal_acc_ironic.state.node_state import NodeState, Opened, StartAllowed, Watched
 
@@ -135,6 +137,56 @@ def writing() -> Job:
     )
     assert job.writing
     return job
+
+
+# ---------------------------------------------------------------------------------------------------------------- ramdisk
+
+
+@pytest.mark.parametrize('state', sorted(RAMDISK))
+def test_a_ramdisk_that_nobody_accepted_is_named_as_such(state: str) -> None:
+    """It is another cause than a start that boots no ramdisk."""
+    assert (Obstacle.NO_RAMDISK,) == against(at(state, PROVEN))
+    assert (Obstacle.RAMDISK_NOT_ACCEPTED,) == against(at(state, PROVEN, other_ramdisk=True))
+
+
+# --------------------------------------------------------------------------------------------------------------- ways back
+
+
+def test_only_what_ironic_can_do_is_offered_as_the_way_back() -> None:
+    """By Ironic's own state machine: service where it can begin, undeploy where it cannot."""
+
+    def offered(state: str) -> str:
+        situation = at(state, NodeState(), verified=True)
+        found = decide(situation)
+        assert isinstance(found, StartRefused)
+        return host_start.text(SimpleNamespace(name='n', uuid='u'), 'power on', situation, found).partition(' (')[2]
+
+    def can(state: str, event: str) -> bool:
+        machine = state_machine.machine.copy()
+        machine.initialize(start_state=state)
+        return bool(machine.is_actionable_event(event))
+
+    for state in TENANTS:
+        way = offered(state)
+        if way.startswith('service the node with lock_accelerators first'):
+            assert can(state, 'service'), state
+        elif 'abort this' in way:
+            assert can(state, 'abort'), state
+        elif way.startswith('Ironic cannot service'):
+            assert not can(state, 'service'), state
+            assert can(state, 'delete') or state in ('rescuing', 'unrescuing'), 'these end in a state in which it can'
+        elif way.startswith('deploy the node again'):
+            assert can(state, 'deploy'), state
+            assert can(state, 'delete'), state
+        else:
+            assert way.startswith(('when this ', 'wait until the node is undeployed')), (state, way)
+    quarantined = replace(PROVEN, quarantined=(Quarantine(device=CARD, since=NOW, why='it burns'),))
+    for state in TENANTS:
+        situation = at(state, quarantined, verified=True)
+        found = decide(situation)
+        assert isinstance(found, StartRefused)
+        said = host_start.text(SimpleNamespace(name='n', uuid='u'), 'power on', situation, found)
+        assert ('and service the node with' in said) is ('service' in state or state in ('active', 'servicing')), said
 
 
 # ------------------------------------------------------------------------------------------------------------------ proven

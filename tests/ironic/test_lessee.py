@@ -174,8 +174,13 @@ class TestPower(LesseeCase):
 
     def test_a_host_with_a_quarantined_card_is_not_powered_on_for_a_tenant(self) -> None:
         """Nor restarted. It says which card, why, and what to do. Powering it off is always right."""
-        said = r'refused: uuid:1 is quarantined since 2026-11-21 .*it burns \(first clear maintenance, and service'
-        for state in (states.ACTIVE, states.SERVICEFAIL, states.DEPLOYFAIL, states.RESCUE):
+        for state, way in (
+            (states.ACTIVE, 'service the node with update_accelerator_firmware'),
+            (states.SERVICEFAIL, 'service the node with update_accelerator_firmware'),
+            (states.DEPLOYFAIL, 'undeploy the node'),
+            (states.RESCUE, 'undeploy the node'),
+        ):
+            said = rf'refused: uuid:1 is quarantined since 2026-11-21 .*it burns \(first clear maintenance,? and {way}'
             for wanted in (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT):
                 with pytest.raises(PowerRefused, match=said):
                     self.switch(wanted, state)
@@ -190,5 +195,12 @@ class TestPower(LesseeCase):
             self.node.deploy_interface = name
             with pytest.raises(PowerRefused, match=said):
                 self.switch(wanted, states.CLEANING)
+        self.node.driver_info = self.node.driver_info | {'deploy_ramdisk': 'http://192.0.2.66/other'}
+        named = r'no operator has accepted the ramdisk that Ironic boots, which is named by driver_info\[deploy_ramdisk\] '
+        with pytest.raises(PowerRefused, match=rf'{named}.unset what .* reconcile_accelerators in manual cleaning') as refused:
+            self.switch(states.REBOOT, states.CLEANING)
+        assert '192.0.2.66' not in str(refused.value)
+        assert 'Off' == self.machine.truth()['systems']['host']['power']
+        self.node.driver_info = {k: v for k, v in self.node.driver_info.items() if k != 'deploy_ramdisk'}
         self.switch(states.REBOOT, states.CLEANING)
         assert 'On' == self.machine.truth()['systems']['host']['power']

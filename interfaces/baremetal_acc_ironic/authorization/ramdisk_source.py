@@ -66,6 +66,14 @@ def trusted(node: Any, state: NodeState) -> bool:
     return not _said(node) or digest(node) == state.ramdisk
 
 
+def named_by(node: Any) -> list[str]:
+    """Return the fields of the node that say something about the ramdisk, for people; without their values."""
+    network = ['network_data'] if node.network_data else []
+    keys = sorted(key for key in _said(node) if key != 'network_data')
+    instance = sorted(INSTANCE_KEYS & set(node.instance_info or {}))
+    return [*(f'driver_info[{key}]' for key in keys), *(f'instance_info[{key}]' for key in instance), *network]
+
+
 def _said(node: Any) -> dict[str, Any]:
     given = (node.driver_info or {}).items()
     said = {key: value for key, value in given if value is not None and (key in KEYS or key.startswith(PREFIX))}

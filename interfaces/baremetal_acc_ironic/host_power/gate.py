@@ -47,6 +47,7 @@ class Obstacle(StrEnum):
     QUARANTINED = 'quarantined'
     LOCK_LOST = 'lock-lost'
     NO_RAMDISK = 'no-ramdisk'
+    RAMDISK_NOT_ACCEPTED = 'ramdisk-not-accepted'
     NOT_ALLOWED = 'not-allowed'
     ALLOWANCE_ENDED = 'allowance-ended'
     LEASED = 'leased'
@@ -108,6 +109,7 @@ class Situation:
     :ivar overrides: keys of ``instance_info`` that replace interfaces without being allowed to.
     :ivar verified: the deploy that is under way has passed our verification.
     :ivar ramdisk: Ironic boots the operator's ramdisk next.
+    :ivar other_ramdisk: Ironic boots a ramdisk next that the node names and that no operator has accepted.
     :ivar leased: the node has an instance or a lessee.
     :ivar operator: the requester has system scope, or Ironic does not authenticate requests.
     """
@@ -117,6 +119,7 @@ class Situation:
     overrides: tuple[str, ...] = ()
     verified: bool = False
     ramdisk: bool = False
+    other_ramdisk: bool = False
     leased: bool = True
     operator: bool = False
     now: datetime
@@ -178,7 +181,7 @@ def _lost(state: NodeState) -> bool:
 
 def _without_ramdisk(situation: Situation, _state: NodeState) -> Iterator[Obstacle]:
     if not situation.ramdisk:
-        yield Obstacle.NO_RAMDISK
+        yield Obstacle.RAMDISK_NOT_ACCEPTED if situation.other_ramdisk else Obstacle.NO_RAMDISK
 
 
 def _not_allowed(situation: Situation, state: NodeState) -> Iterator[Obstacle]:

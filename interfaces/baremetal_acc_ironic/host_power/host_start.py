@@ -17,7 +17,7 @@ from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.job import Flow
 from baremetal_acc.planning.job_transitions import current
 from baremetal_acc.render import troubles
-from baremetal_acc_ironic.authorization import interface_overrides, requester
+from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_source, requester
 from baremetal_acc_ironic.authorization.requester import Requester
 from baremetal_acc_ironic.host_power import gate
 from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, Situation, StartRefused
@@ -52,10 +52,11 @@ def refusal(node: Any, wanted: str, who: Requester | None) -> str | None:
     return text(node, wanted, stands, found) if isinstance(found, StartRefused) else None
 
 
-def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Situation:
+def situation(node: Any, who: Requester | None, *, ramdisk: bool = False, other_ramdisk: bool = False) -> Situation:
     """Collect the facts about a node whose host is to be started.
 
     :param ramdisk: Ironic boots the operator's ramdisk next; only a conductor knows.
+    :param other_ramdisk: Ironic boots a ramdisk next that no operator has accepted; only a conductor knows.
     """
     return Situation(
         provision_state=node.provision_state,
@@ -63,6 +64,7 @@ def situation(node: Any, who: Requester | None, *, ramdisk: bool = False) -> Sit
         overrides=interface_overrides.standing(node.instance_info),
         verified=_verified(node),
         ramdisk=ramdisk,
+        other_ramdisk=other_ramdisk,
         leased=node.instance_uuid is not None or node.lessee is not None,
         operator=requester.is_operator(who),
         now=datetime.now(UTC),
@@ -136,6 +138,10 @@ _SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
     Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_state_of(s))),
     Obstacle.LOCK_LOST: _lost,
     Obstacle.NO_RAMDISK: lambda _n, s: f"the node is {s.provision_state}, and Ironic does not boot the operator's ramdisk",
+    Obstacle.RAMDISK_NOT_ACCEPTED: lambda n, s: (
+        f'the node is {s.provision_state}, and no operator has accepted the ramdisk that Ironic boots, which is named by '
+        f'{", ".join(ramdisk_source.named_by(n))}'
+    ),
     Obstacle.NOT_ALLOWED: lambda _n, s: (
         f'the node is {s.provision_state}, its locks are not proven, and no operator has allowed a start'
     ),
@@ -150,26 +156,62 @@ _FREE = frozenset({Obstacle.NOT_ALLOWED, Obstacle.ALLOWANCE_ENDED})
 
 def _way_back(situation: Situation, refused: StartRefused) -> str:
     found = set(refused.obstacles)
+    state = situation.provision_state or ''
     if Obstacle.QUARANTINED in found:
-        return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
-    if situation.provision_state == states.DEPLOYFAIL:
-        return ' (deploy the node again, or undeploy it)'
-    if Obstacle.UNWRITTEN in found:
-        return (
-            f' (service the node with {definitions.RECONCILE.name} first, which writes these again, or undeploy and clean it)'
-        )
+        flow = Flow.SERVICE if state in SERVICE_IS_POSSIBLE else Flow.DEPLOY
+        return f' (first {quarantine.WAY_BACK[flow]})'
     if found & _TENANTS:
-        return f' (service the node with {definitions.LOCK.name} first)'
+        if state in _NO_SERVICE:
+            return f' ({_NO_SERVICE[state]})'
+        before = SERVICE_IS_POSSIBLE.get(state, '')
+        if Obstacle.UNWRITTEN in found:
+            return (
+                f' ({before}service the node with {definitions.RECONCILE.name} first, which writes these again, '
+                'or undeploy and clean it)'
+            )
+        return f' ({before}service the node with {definitions.LOCK.name} first)'
     if found & _FREE:
         return f' (deploy the node, or let a system administrator run {definitions.ALLOW_START.name} in manual cleaning)'
     return ''.join(f' ({_WAYS[obstacle]})' for obstacle in refused.obstacles[:1] if obstacle in _WAYS)
 
+
+SERVICE_IS_POSSIBLE: Mapping[str, str] = {
+    states.ACTIVE: '',
+    states.SERVICEFAIL: '',
+    states.SERVICEHOLD: 'abort this service, then ',
+    states.SERVICEWAIT: 'when this service has ended, ',
+    states.SERVICING: 'when this service has ended, ',
+}
+"""States of a tenant's node from which it can be serviced, with what has to be done before."""
+
+_UNDEPLOY = 'Ironic cannot service a node in this state: undeploy it'
+
+_DEPLOY_AGAIN = 'deploy the node again, or undeploy it'
+
+_NO_SERVICE: Mapping[str, str] = {
+    states.DEPLOYFAIL: _DEPLOY_AGAIN,
+    states.DEPLOYHOLD: f'abort this deploy, then {_DEPLOY_AGAIN}',
+    states.DEPLOYWAIT: f'when this deploy has ended, {_DEPLOY_AGAIN}',
+    states.DEPLOYING: f'when this deploy has ended, {_DEPLOY_AGAIN}',
+    states.RESCUE: _UNDEPLOY,
+    states.RESCUEFAIL: _UNDEPLOY,
+    states.RESCUEWAIT: _UNDEPLOY,
+    states.RESCUING: _UNDEPLOY,
+    states.UNRESCUING: _UNDEPLOY,
+    states.UNRESCUEFAIL: _UNDEPLOY,
+    states.DELETING: 'wait until the node is undeployed',
+}
+"""The other states of a tenant's node, with what to do instead. Source: ironic 39.0.0, common/state_machine.py."""
 
 _WAYS: Mapping[Obstacle, str] = {
     Obstacle.UNVERIFIED: f'give deploy steps that start the host a lower priority than {definitions.VERIFY.name}',
     Obstacle.NO_RAMDISK: (
         'let the deploy and boot interfaces of the node boot the ramdisk, with a boot device that its BMC keeps and the boot '
         'mode that the host has already; or, in manual cleaning, set disable_ramdisk'
+    ),
+    Obstacle.RAMDISK_NOT_ACCEPTED: (
+        f'unset what the node should not name; an operator accepts the rest by {definitions.RECONCILE.name} in manual '
+        'cleaning, except what instance_info names'
     ),
     Obstacle.STATE: 'wait until the node is in another state',
     Obstacle.UNREADABLE: "ask an administrator: the log of Ironic's API or conductor says why",

@@ -70,6 +70,7 @@ _USER_CHARACTERS = 64
 
 _ERROR_CHARACTERS = 4000
 _ERROR_REASONS = 8
+_IN_LOG = 'which the log of the conductor lists'
 
 
 def resume(task: Any, flow: Flow) -> None:
@@ -124,12 +125,19 @@ def told(node: Any, event: str, *, user: str | None = None) -> None:
 
 
 def sentence(name: str, step: str, reasons: Iterable[str], hint: str | None = None) -> str:
-    """Return the text of a failure: node, step, every reason up to a bound, and what to do."""
+    """Return the text of a failure: node, step, every reason up to a bound, and what to do.
+
+    If there are more reasons than the text may hold, all of them are logged, and the text says so.
+    """
     reasons = list(reasons)
     shown = reasons[:_ERROR_REASONS]
     if len(reasons) > len(shown):
-        shown.append(f'and {len(reasons) - len(shown)} more')
+        shown.append(f'and {len(reasons) - len(shown)} more, {_IN_LOG}')
     text = f'node {name}: {step}: {"; ".join(shown)}'
-    if len(text) > _ERROR_CHARACTERS:
-        text = text[:_ERROR_CHARACTERS] + '...'
+    is_long = len(text) > _ERROR_CHARACTERS
+    if is_long:
+        text = f'{text[:_ERROR_CHARACTERS]}... (cut: the log of the conductor has all of it)'
+    if is_long or len(reasons) > _ERROR_REASONS:
+        for number, reason in enumerate(reasons, 1):
+            LOG.warning('Node %s: %s: reason %d of %d: %s', name, step, number, len(reasons), reason)
     return text if hint is None else f'{text} ({hint})'

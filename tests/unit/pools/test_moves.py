@@ -373,3 +373,21 @@ def test_a_move_under_way_counts_and_is_not_planned_again(cloud, journal):
     assert ((), ()) == (look.plan.moves, look.plan.short)
     assert 'being programmed' == look.machines[0].busy
     assert replace(look.machines[0].regions[0]).coming == 'aes'
+
+
+@pytest.mark.parametrize('stage', [MoveStage.WITHDRAW, MoveStage.MANAGE, MoveStage.RESTORE, MoveStage.RETURN])
+@pytest.mark.parametrize('found', ['as before', 'other function', 'kept'])
+def test_a_resumed_move_that_is_undone_has_a_reason(cloud, journal, stage, found):
+    """The result said "cancelled: None" where the earlier process was killed before it had stored a reason."""
+    entry = Entry(move=MOVE, stage=stage, begun=v.NOW, offered=cloud.offered)
+    cloud.offered = ()
+    if found == 'other function':
+        cloud.holds = 'zstd'
+    if found == 'kept':
+        cloud.more = {'driver_internal_info': cloud.node(NODE)['driver_internal_info']}
+        cloud.more['driver_internal_info']['baremetal_acc']['shelf'] = {'withdrawn': MARK}
+    ended = mover(cloud, journal).resume(entry)
+    assert Act.CANCELLED is ended.act
+    assert str(ended).startswith('rack-1: cancelled: an earlier process was interrupted, so the move is undone')
+    assert 'None' not in str(ended)
+    assert () == journal.read()
