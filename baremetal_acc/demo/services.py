@@ -23,7 +23,8 @@ that the services end with the test that started them). If a service dies by its
 tail of its log and exits with code 1.
 
 ``--emulate PRODUCT`` starts an emulated machine too; ``emulator`` is then the path of a file (mode 0600) with the addresses of
-the machine's BMCs, its host agent API (``door``) and its control API, and with the passwords of the BMCs.
+the machine's BMCs, its host agent API (``door``) and its control API, and with the passwords of the BMCs. ``nodes.json``, next to
+it, describes the machine's node for ``baremetal create``.
 
 A state directory can be used again: databases and, if they are still free, ports stay, so that a restarted Ironic finds
 its nodes and jobs. ``auth_strategy`` of Ironic is ``noauth``, which switches its policy off; an extra configuration
@@ -47,6 +48,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from baremetal_acc.demo.enrolment import write_nodes
 from baremetal_acc.demo.service_files import (
     IRONIC_CONF,
     IRONIC_PLACEMENT_CONF,
@@ -218,6 +220,7 @@ class Services:
             log=self._state / 'emulator.log',
         )
         wait_for_answer(process, ready.exists, f'has not written {ready}')
+        write_nodes(ready)
         return str(ready)
 
     def _start_placement(self, url: str) -> None:

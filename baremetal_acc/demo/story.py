@@ -8,24 +8,22 @@ that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed
 
 import json
 import uuid
+from dataclasses import asdict
 from pathlib import Path
 
 from baremetal_acc.demo import documents
 from baremetal_acc.demo.api import DemoIronic, DemoMachine, Json, Placement, ServiceRefused, StateNotReached
 from baremetal_acc.demo.certificate_check import check_certificate
+from baremetal_acc.demo.enrolment import describe_node
 from baremetal_acc.demo.flash_watch import FlashWatch
 from baremetal_acc.demo.node import DPU, FPGA, GPUS, HOST_DEVICE, LIAR, DemoNode
 from baremetal_acc.demo.request_log import RequestOrder, body_value, is_upload, request_line
 from baremetal_acc.demo.screen import Screen
 
-NODE_CLASS = 'baremetal.gold'
 PLACEMENT_CLASS = 'CUSTOM_BAREMETAL_GOLD'
 """The node's resource class as Nova writes it in placement."""
 
 FUNCTION_CLASS = 'CUSTOM_ACC_FN_GZIP'
-
-PARALLEL = 4
-"""Concurrent updates that the operator allows on the host's BMC (``acc_parallel_updates``); the default is one."""
 
 PATHS = {'pcie': HOST_DEVICE, 'rshim': HOST_DEVICE}
 """The write path to which each of the emulated machine's host interfaces belongs."""
@@ -91,37 +89,8 @@ class Story:
             'Enrol: create a node with two GPUs, an FPGA with two slots, and a DPU with its own BMC (baremetal node create)'
         )
         host, dpu = self._machine.bmcs['host'], self._machine.bmcs['dpu']
-        node = self._ironic.ask(
-            'POST',
-            '/v1/nodes',
-            {
-                'name': 'gold-1',
-                'driver': 'redfish-acc',
-                'resource_class': NODE_CLASS,
-                # Nothing is imaged and no BIOS is set in this story: all steps are out of band, without a ramdisk.
-                'deploy_interface': 'noop',
-                'boot_interface': 'fake',
-                'network_interface': 'noop',
-                'management_interface': 'noop',
-                'bios_interface': 'no-bios',
-                'driver_info': {
-                    'redfish_address': host.address,
-                    'redfish_username': host.username,
-                    'redfish_password': host.password,
-                    'redfish_verify_ca': host.verify_ca,
-                    'redfish_system_id': host.system,
-                    'acc_parallel_updates': PARALLEL,
-                    'acc_bmcs': {
-                        'dpu': {
-                            'address': dpu.address,
-                            'username': dpu.username,
-                            'password': dpu.password,
-                            'verify_ca': dpu.verify_ca,
-                        }
-                    },
-                },
-            },
-        )
+        bmcs = {name: asdict(bmc) for name, bmc in self._machine.bmcs.items()}
+        node = self._ironic.ask('POST', '/v1/nodes', describe_node(bmcs))
         self._node.uuid = node['uuid']
         screen.say(f'Ironic created node {self._node.uuid} with driver redfish-acc.')
         screen.say(f'The BMC of the host is at {host.address}, the BMC of the DPU at {dpu.address}.')
