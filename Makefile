@@ -169,6 +169,7 @@ soak-race: .venv/.installed-test
 # A test compares these files with the code.
 samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
+	$(BIN)/baremetal-acc-ironic-conf --config-file /dev/null --config-dir etc/baremetal_acc/ironic.conf.d --output etc/baremetal_acc/ironic.conf.d/50-baremetal-acc.conf
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
 
 # Next to the peers, which are installed into .bench; doc/source/reference/performance.rst says what is measured.

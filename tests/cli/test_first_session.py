@@ -5,29 +5,16 @@
 import json
 import re
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-from baremetal_acc.demo import documents
-from baremetal_acc.emulator.tls import write_private
+from tests.operator_folder import write_operator_folder
 from tests.pages import block_with, commands
 from tests.terminal import Terminal, free_port
 
 PORT = '8450'
-MODELS = {'gpu': 'h100', 'fpga': 'd5005', 'slot': 'd5005', 'nic': 'bluefield3'}
-"""Models of the cards of an acc-server, by the part that an image is for."""
 
 
 def test_the_first_session_goes_as_the_page_says(tmp_path):
     """Emulate, inventory, plan, apply, verify, a tenant's write, certificate, unlock: on the folder that the demo leaves."""
-    folder = tmp_path / 'operator'
-    documents.write_conf(folder)
-    documents.write_trust(folder)
-    documents.write_baseline(folder)
-    documents.write_catalogue(folder, documents.CATALOGUE, documents.write_images(folder, documents.CATALOGUE, MODELS))
-    documents.write_images(folder / 'tenant', documents.TENANTS, MODELS)
-    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    write_private(tmp_path / 'certificate.pem', key)
+    folder = write_operator_folder(tmp_path)
     demo, path, enter, emulate, *words = (command.words for command in commands('command_line', before='Over IPMI'))
     assert ("make demo DEMO_ARGS='--state /tmp/acc'", 'cd /tmp/acc/operator') == (demo, enter)
     assert path.startswith('export PATH=')

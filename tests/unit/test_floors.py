@@ -99,7 +99,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
     'pyghmi': ('bmc.ipmi', 'emulator'),
     'ironic': (GUEST,),
-    'oslo_config': ('config', 'pools', 'cli', f'{GUEST}.opts', f'{GUEST}.settings'),
+    'oslo_config': ('config', 'pools', 'cli', f'{GUEST}.opts', f'{GUEST}.settings', f'{GUEST}.ironic_conf'),
     'oslo_policy': (GUEST,),
     'oslo_messaging': ('pools.nova',),
     'stevedore': ('attach.find', 'bmc.registry', 'locks.registry', 'locks.mechanism', 'execution', 'cli', GUEST),
@@ -114,8 +114,9 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
 CONF_NAMED_IN = (f'{GUEST}.settings',)
 """The only module that knows Ironic's ``CONF``. Nothing of the core knows one that is the whole process's."""
 
-OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings')
-"""Where values are read from a ConfigOpts. All others get typed settings; some hand a ConfigOpts on to a library."""
+OPTIONS_READ_IN = ('config.options', 'config.settings', f'{GUEST}.settings', f'{GUEST}.ironic_conf')
+"""Where values are read from a ConfigOpts. All others get typed settings; some hand a ConfigOpts on to a library. The last one
+reads Ironic's lists from files, to write them again with ours."""
 
 OF_CONFIG_OPTS = frozenset({*dir(cfg.ConfigOpts), 'config_dir', 'config_file', 'default_config_dirs', 'default_config_files'})
 """What every ConfigOpts has, whatever its options are."""

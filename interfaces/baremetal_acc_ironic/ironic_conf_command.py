@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Entry point of the command ``baremetal-acc-ironic-conf``. Exit codes: 0 done, 2 an argument or Ironic's configuration is wrong."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from baremetal_acc import atomic_file
+from baremetal_acc.errors import AccError
+
+PROGRAM = 'baremetal-acc-ironic-conf'
+ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run :mod:`baremetal_acc_ironic.ironic_conf`, which needs Ironic."""
+    try:
+        from baremetal_acc_ironic import ironic_conf
+    except ModuleNotFoundError as exc:
+        missing = (exc.name or '').partition('.')[0]
+        what = f"Python module {missing} is not installed; this command reads Ironic's configuration"
+        sys.stderr.write(f'{PROGRAM}: {what} (run it where a conductor runs, or pip install baremetal-acc[ironic])\n')
+        return ERROR
+    arguments = ironic_conf.parser().parse_args(argv)
+    types = arguments.hardware_type or [ironic_conf.opts.REDFISH_ACC]
+    out: Path | None = arguments.output.absolute() if arguments.output else None
+    try:
+        before = [path for path in ironic_conf.order(arguments.sources) if path != out]
+        conf = ironic_conf.read(before)
+        text = ironic_conf.write(conf, types)
+        if out is None:
+            sys.stdout.write(text)
+            return 0
+        # Readable by the user of Ironic, whoever runs this: it has no secrets.
+        atomic_file.write(out, text.encode(), mode=0o644)
+        ironic_conf.check_order(out, ironic_conf.order(arguments.sources), [*ironic_conf.add_types(conf, types)])
+    except (AccError, OSError) as exc:
+        sys.stderr.write(f'{PROGRAM}: {exc}\n')
+        return ERROR
+    return 0
