@@ -20,8 +20,8 @@ RUN_BY = {
 NOT_RUN = {
     ('quickstart', 'apt-get install git make python3-venv'): 'installs packages on the machine of the reader',
     ('emulator', 'qemu-system-x86_64 ...'): 'a part of the command line of QEMU; make soak-qemu runs QEMU with these devices',
-    ('README', 'make demo'): '.ci/run runs it, in a copy of the checkout',
-    ('README', 'make test'): '.ci/run runs it, in a copy of the checkout',
+    ('README', 'make demo '): '.ci/run runs it, in a copy of the checkout',
+    ('README', 'make test '): '.ci/run runs it, in a copy of the checkout',
     ('README', "pip install 'baremetal-acc[ironic]'"): 'the package is not on PyPI yet; make demo installs this extra',
     ('install', 'pip install baremetal-acc'): 'the package is not on PyPI yet; .ci/run installs the core from the checkout',
     ('README', 'openstack role add'): 'needs Keystone',

@@ -108,11 +108,16 @@ def read(files: Iterable[Path]) -> cfg.ConfigOpts:
     return conf
 
 
-def add_types(conf: cfg.ConfigOpts, types: Sequence[str]) -> Iterator[AddedList]:
+WITHOUT_RAMDISK: Mapping[str, str] = {'deploy': 'noop', 'boot': 'fake'}
+"""The interfaces of nodes that Ironic does not image, by their kind."""
+
+
+def add_types(conf: cfg.ConfigOpts, types: Sequence[str], *, without_ramdisk: bool) -> Iterator[AddedList]:
     """Yield the lists that enable hardware types of ours next to what is enabled already.
 
     An option of interfaces that is not set, and for which Ironic determines the interfaces from the hardware types, is left alone.
 
+    :param without_ramdisk: enable the interfaces of nodes that Ironic does not image, too.
     :raises UsageError: a default interface is set that a hardware type does not support: no conductor would start.
     """
     yield AddedList(group='DEFAULT', name='enabled_hardware_types', values=_join(conf.enabled_hardware_types, types))
@@ -122,7 +127,7 @@ def add_types(conf: cfg.ConfigOpts, types: Sequence[str]) -> Iterator[AddedList]
         if not enabled:
             continue
         names = {extension.plugin: extension.name for extension in _known(interface)}
-        added = []
+        added = [WITHOUT_RAMDISK[interface]] if without_ramdisk and interface in WITHOUT_RAMDISK else []
         for name in types:
             supported = [names[kind] for kind in getattr(TYPES[name](), f'supported_{interface}_interfaces') if kind in names]
             _check_default(conf, interface, name, supported)
@@ -130,9 +135,9 @@ def add_types(conf: cfg.ConfigOpts, types: Sequence[str]) -> Iterator[AddedList]
                 added.append(name)
             elif not set(supported) & {*enabled, *added}:
                 added.append(supported[0])
-        if values := _join(enabled, added):
-            if values != tuple(enabled):
-                yield AddedList(group='DEFAULT', name=option, values=values)
+        values = _join(enabled, added)
+        if values != tuple(enabled):
+            yield AddedList(group='DEFAULT', name=option, values=values)
     # Ours wraps Ironic's own application: any other one that comes first would hide it (policy.middleware).
     yield AddedList(group='api', name=MIDDLEWARE, values=_join([policy.NAME], conf.api.middleware))
 
@@ -156,15 +161,15 @@ def _join(first: Iterable[str], then: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *then)))
 
 
-def write(conf: cfg.ConfigOpts, types: Sequence[str]) -> str:
+def write(conf: cfg.ConfigOpts, lists: Iterable[AddedList]) -> str:
     """Return the text of the file.
 
     :param conf: what the other files say.
-    :param types: the hardware types to enable.
+    :param lists: as :func:`add_types` yields them.
     """
     text = HEAD
     group = ''
-    for added in add_types(conf, types):
+    for added in lists:
         if added.group != group:
             group = added.group
             text += f'\n[{group}]\n'
@@ -240,6 +245,11 @@ def parser() -> argparse.ArgumentParser:
         action='append',
         choices=opts.HARDWARE_TYPES,
         help=f'hardware type to enable; can be repeated (default: {opts.REDFISH_ACC})',
+    )
+    made.add_argument(
+        '--without-ramdisk',
+        action='store_true',
+        help='also enable the deploy interface noop and the boot interface fake, for nodes that Ironic does not image',
     )
     made.add_argument(
         '--output',

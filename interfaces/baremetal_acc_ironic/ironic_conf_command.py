@@ -28,13 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         before = [path for path in ironic_conf.order(arguments.sources) if path != out]
         conf = ironic_conf.read(before)
-        text = ironic_conf.write(conf, types)
+        lists = [*ironic_conf.add_types(conf, types, without_ramdisk=arguments.without_ramdisk)]
+        text = ironic_conf.write(conf, lists)
         if out is None:
             sys.stdout.write(text)
             return 0
         # Readable by the user of Ironic, whoever runs this: it has no secrets.
         atomic_file.write(out, text.encode(), mode=0o644)
-        ironic_conf.check_order(out, ironic_conf.order(arguments.sources), [*ironic_conf.add_types(conf, types)])
+        ironic_conf.check_order(out, ironic_conf.order(arguments.sources), lists)
     except (AccError, OSError) as exc:
         sys.stderr.write(f'{PROGRAM}: {exc}\n')
         return ERROR

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import requests
 import yaml
 
 from tests.operator_folder import write_operator_folder
@@ -20,18 +21,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_operator_folder(tmp_path_factory.mktemp('demo'))
 
 
-def test_the_commands_of_the_page_of_the_emulator(tmp_path, folder):
+def test_the_commands_of_the_page_of_the_emulator(tmp_path):
     """Emulate a server and a tray; images and packages are those whose digests the page shows; a write of a tenant is refused."""
     emulate, package, send, door, build, write, upgrade = run_on('emulator')
     terminal = Terminal(tmp_path, {'NO_PROXY': '*'})
-    with terminal.emulating(f'{emulate.words} --bmcs-file bmcs.yaml'):
+    with terminal.emulating(emulate.words):
         said = (tmp_path / 'running.out').read_text().splitlines()
         assert [line.partition(' ')[0] for line in emulate.output.splitlines()] == [line.partition(' ')[0] for line in said]
         terminal.must(build.words)
-        lock = 'baremetal-acc lock --baseline baseline.toml --execute --no-publish'
-        shutil.copy(folder / 'baseline.toml', tmp_path)
-        # Nothing but the locks of this baseline holds, so lock ends with 3.
-        terminal.must(lock, code=3)
+        host = json.loads((tmp_path / 'ready.json').read_text())['bmcs']['host']
+        with requests.Session() as client:
+            client.trust_env = False
+            client.auth, client.verify = (host['username'], host['password']), host['verify_ca']
+            trusted = f'{host["address"]}/redfish/v1/Chassis/HGX_ERoT_GPU_0'
+            tag = client.get(trusted).headers['ETag']
+            body = {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': False}}}
+            assert client.patch(trusted, json=body, headers={'If-Match': tag}).ok
         refused = json.loads(terminal.must(f'{door.words}\n{write.words}'))
         assert json.loads(write.output) == refused
     assert upgrade.output == terminal.must(upgrade.words).rstrip()
