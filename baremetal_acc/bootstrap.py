@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from baremetal_acc import input_file
 from baremetal_acc.bmc import registry as find_driver
 from baremetal_acc.bmc.driver import BmcAddress, ImageServer
 from baremetal_acc.config.options import GROUP
@@ -25,6 +26,7 @@ from baremetal_acc.images.load import Loaded, Trusting
 from baremetal_acc.images.serials import Serials
 from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.locks import registry as find_locks
+from baremetal_acc.model import toml
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image, SignatureDemand
 from baremetal_acc.planning.retry_limits import RetryLimits
@@ -259,7 +261,8 @@ def _text_of(path: Path | None) -> str | None:
 
 def _text(path: Path, hint: str) -> str:
     try:
-        return path.read_bytes().decode('utf-8')  # not read_text: its digest covers the line ends
+        # Not read_text: its digest covers the line ends. The parser refuses what is too long.
+        return input_file.read(path, toml.MAX_SIZE * 4).decode('utf-8')
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     except UnicodeDecodeError:

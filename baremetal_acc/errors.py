@@ -28,6 +28,7 @@
     +-- WriteFailed          a write was begun and did not end as it should
     +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
     +-- StateError           stored state cannot be read or written
+    +-- LocalError           this machine lacks what the command needs, such as room, descriptors or memory
     +-- DemandRefused        there are too many demands already (waiting can help)
     +-- DemandDiffers        its id is known as that of another demand
     +-- CertificateInvalid   a hand-over certificate proves nothing here
@@ -297,6 +298,13 @@ class StaleJob(AccError):
 
 class StateError(AccError):
     """Stored state cannot be read or written: the disk is full, or the folder is not ours."""
+
+
+class LocalError(AccError):
+    """This machine lacks what a command needs: room, descriptors, threads, memory, or its working directory."""
+
+    def __init__(self, where: str, what: str, *, hint: str | None = None) -> None:
+        super().__init__(f'{where}: {what}', hint=hint)
 
 
 class DemandRefused(AccError):

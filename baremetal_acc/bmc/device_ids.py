@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from baremetal_acc import input_file
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model import toml
 from baremetal_acc.model.accelerator import Kind
@@ -205,7 +206,7 @@ def load(paths: Iterable[Path] = ()) -> Devices:
         if path.name.startswith('.'):
             continue
         try:
-            files.append((str(path), path.read_text('utf-8')))
+            files.append((str(path), input_file.read(path, toml.MAX_SIZE * 4).decode('utf-8')))
         except (OSError, UnicodeDecodeError) as exc:
             raise DocumentError(path=str(path), what=f'cannot be read: {exc}') from exc
     return _merged(tuple(files)) if files else shipped()

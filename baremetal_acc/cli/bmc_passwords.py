@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from baremetal_acc import input_file
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.cli.bmcs import OPEN_TO_OTHERS
 from baremetal_acc.cli.target_entry import BmcEntry, Secret, TargetEntry, TargetSource
@@ -52,7 +53,7 @@ def read_password(path: Path) -> str:
     :raises DocumentError: the file cannot be read, is empty or too long, or other users may read it.
     """
     try:
-        with path.open('rb') as stream:
+        with input_file.opened(path) as stream:
             mode = os.fstat(stream.fileno()).st_mode
             data = stream.read(MAX_PASSWORD_SIZE + 1)
         password = data.decode('utf-8').rstrip('\r\n')

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from baremetal_acc import input_file
 from baremetal_acc.cli.address_match import written
 from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.cli.target_fields import NAME, parse_target
@@ -71,10 +72,11 @@ def load(path: Path) -> tuple[TargetEntry, ...]:
     :raises DocumentError: the file is wrong, or holds a password and other users may read it.
     """
     try:
-        with path.open('rb') as stream:
+        with input_file.opened(path) as stream:
             return read(stream, str(path))
     except OSError as exc:
-        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        hint = f'--bmcs or {VARIABLE} names it'
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
 
 
 def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:

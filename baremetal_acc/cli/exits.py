@@ -37,6 +37,7 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.DocumentError, Exit.USAGE),
     (errors.UsageError, Exit.USAGE),
     (errors.StateError, Exit.USAGE),
+    (errors.LocalError, Exit.USAGE),
     (errors.BmcNoLogin, Exit.UNREACHABLE),
     (errors.BmcUnsupported, Exit.REFUSED),
     (errors.BmcError, Exit.UNREACHABLE),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
-from baremetal_acc import bootstrap
+from baremetal_acc import bootstrap, input_file
 from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
 from baremetal_acc.bmc.driver import Setting
 from baremetal_acc.bmc.ipmi.endpoint import SUITES
@@ -30,6 +30,9 @@ from baremetal_acc.model.ref import HOST
 from baremetal_acc.policy.baseline_rules import Baseline, Exposure
 
 CONFIG_FILE = Path('/etc/baremetal_acc/baremetal_acc.conf')
+
+MAX_SIZE = 4 * 1024 * 1024
+"""Most bytes of a configuration file."""
 
 PASSWORD_VARIABLE = 'BAREMETAL_ACC_PASSWORD'  # noqa: S105 - the name of a variable
 
@@ -182,9 +185,11 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     conf = cfg.ConfigOpts()
     options.register(conf)
     named = arguments.config_file
-    path = Path(named) if named else CONFIG_FILE
-    files = [str(path)] if named or path.is_file() else []
+    path = CONFIG_FILE if named is None else Path(named)
+    files = [str(path)] if named is not None or path.is_file() else []
     try:
+        for file in files:
+            _check_size(file)
         conf(args=[], project='baremetal_acc', default_config_files=files, default_config_dirs=[])
     except cfg.ConfigFilesNotFoundError:
         raise DocumentError(path=str(path), what='does not exist', hint='--config-file names it') from None
@@ -205,6 +210,20 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     return Configuration(conf=conf, settings=settings.with_arguments(baseline=baseline, catalogue=catalogue))
 
 
+def _check_size(path: str) -> None:
+    """Refuse a configuration file that oslo.config would wait for, or read without an end.
+
+    :raises DocumentError: it is a pipe or a device, or too long.
+    :raises OSError: its status cannot be read.
+    """
+    if not os.path.exists(path) or os.path.isdir(path):
+        return  # oslo.config says so
+    if not input_file.is_regular(path):
+        raise DocumentError(path=path, what='is not a regular file', hint='--config-file names it')
+    if os.path.getsize(path) > MAX_SIZE:
+        raise DocumentError(path=path, what=f'longer than {MAX_SIZE} bytes', hint='--config-file names it')
+
+
 def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes: bool) -> tuple[TargetEntry, ...]:
     for name in ('username', 'password_file', 'verify_ca', 'system', 'cipher_suite', 'exposure'):
         if getattr(arguments, name):
@@ -214,7 +233,7 @@ def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes
         raise UsageError(argument='--insecure', what='applies only with --address', hint='set verify_ca: false in bmcs.yaml')
     names = (*arguments.names, *arguments.target)
     if names and writes and arguments.all:
-        raise UsageError(argument='--all', what='cannot be combined with names of targets')
+        raise UsageError(argument='--all', what='cannot be combined with names of targets', hint='leave one of them out')
     if arguments.bmcs == bmcs.STDIN:
         path, listed = Path(bmcs.STDIN_LABEL), bmcs.read(sys.stdin.buffer, bmcs.STDIN_LABEL)
     else:
@@ -252,7 +271,9 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     names = (*arguments.names, *arguments.target)
     if arguments.bmcs or len(names) > 1 or getattr(arguments, 'all', False):
         raise UsageError(
-            argument='--address', what='is one target: it cannot be combined with --bmcs, --all or further targets'
+            argument='--address',
+            what='is one target: it cannot be combined with --bmcs, --all or further targets',
+            hint='leave --address or the others out',
         )
     wrong = check_address(arguments.address)
     if wrong is not None:

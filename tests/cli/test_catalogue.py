@@ -128,7 +128,7 @@ def test_an_output_without_room_is_told(signing):
         how = {'cwd': signing.folder, 'stdout': full, 'stderr': subprocess.PIPE, 'text': True, 'timeout': 60}
         done = subprocess.run(arguments, check=False, **how)
     assert 2 == done.returncode
-    assert 'error: the output cannot be written: No space left on device' in done.stderr
+    assert 'error: standard output: cannot be written: No space left on device' in done.stderr
     assert 'Traceback' not in done.stderr
     assert 'internal error' not in done.stderr
 

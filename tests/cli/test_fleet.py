@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from baremetal_acc.cli.application import App
 from baremetal_acc.cli.commands import inventory
-from baremetal_acc.cli.main import App
 from tests.cli.desk import Desk
 from tests.cli.rack import PASSWORD, Rack
 

@@ -30,6 +30,7 @@ FLOOR_2 = (
     'config',
     'http',
     'atomic_file',
+    'input_file',
     'state_file',
     'wait',
 )
@@ -45,6 +46,7 @@ CONTRACTS = (
     'certificates',
     'config',
     'atomic_file',
+    'input_file',
     'state_file',
     'wait',
 )
@@ -58,14 +60,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'planning': FLOOR_0 + FLOOR_1,
     'scheduling': FLOOR_0 + FLOOR_1,
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
-    'bmc': (*FLOOR_0, *FLOOR_1, 'bmc', 'http', 'wait'),
+    'bmc': (*FLOOR_0, *FLOOR_1, 'bmc', 'http', 'input_file', 'wait'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.driver'),
-    'images': (*FLOOR_0, *FLOOR_1, 'images', 'http', 'state_file'),
+    'images': (*FLOOR_0, *FLOOR_1, 'images', 'http', 'input_file', 'state_file'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'certificates': (*FLOOR_0, *FLOOR_1, 'certificates'),
     'config': (*FLOOR_0, *FLOOR_1, 'config'),
     'http': ('http', 'wait'),
     'atomic_file': (),
+    'input_file': (),
     'wait': (),
     'state_file': ('errors', 'atomic_file'),
     'execution': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'execution'),
@@ -93,7 +96,19 @@ HTTP_CLIENTS: dict[str, tuple[str, ...]] = {
 """Everybody else's clients of HTTP, and who may use them: ours is ``http.transport``. The demo and the emulator share no code
 with what they show and what they stand for."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'policy', 'planning', 'scheduling', 'render', 'data', 'atomic_file', 'state_file')
+STDLIB_ONLY = (
+    '',
+    'errors',
+    'model',
+    'policy',
+    'planning',
+    'scheduling',
+    'render',
+    'data',
+    'atomic_file',
+    'input_file',
+    'state_file',
+)
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),

@@ -221,7 +221,7 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
     :raises UsageError: it was given twice.
     """
     if arguments.file and arguments.catalogue:
-        raise UsageError(argument='--catalogue', what=f'cannot be combined with {arguments.file}')
+        raise UsageError(argument='--catalogue', what=f'cannot be combined with {arguments.file}', hint='name one catalogue')
     arguments.catalogue = arguments.file or arguments.catalogue
     return arguments
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc import atomic_file
+from baremetal_acc import atomic_file, input_file
 from baremetal_acc.certificates import envelope, statement
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import CertificateFolder
@@ -284,8 +284,7 @@ def _read(file: str, limit: int) -> bytes:
         if file == STDIN:
             data = sys.stdin.buffer.read(limit + 1)
         else:
-            with open(file, 'rb') as stream:
-                data = stream.read(limit + 1)
+            data = input_file.read(file, limit)
     except OSError as exc:
         raise DocumentError(path=_label(file), what=f'cannot be read: {exc.strerror}') from exc
     if len(data) > limit:

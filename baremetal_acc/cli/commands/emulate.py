@@ -30,7 +30,7 @@ class Emulate(command.Command):
             self._main = _main()
         except UsageError as exc:
             # --help must work without the extra, and say what is missing.
-            parser.epilog = str(exc)
+            parser.epilog = f'{parser.epilog}\n\n{exc}'
             return parser
         self._main.add_arguments(parser)
         return parser

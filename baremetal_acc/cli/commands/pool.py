@@ -15,6 +15,7 @@ from typing import Any
 
 from cliff import command
 
+from baremetal_acc import input_file
 from baremetal_acc.cli import exits, publisher, session
 from baremetal_acc.cli.commands import pool_demand
 from baremetal_acc.cli.exits import Exit
@@ -25,6 +26,7 @@ from baremetal_acc.cli.state import folder
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.model import toml
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.pools import sources
 from baremetal_acc.pools.demand import DemandService
@@ -60,7 +62,7 @@ def read(path: Path) -> Pools:
     :raises DocumentError: the file is missing or wrong.
     """
     try:
-        found = path.read_bytes()
+        found = input_file.read(path, toml.MAX_SIZE * 4)
     except OSError as exc:
         hint = f'--pools or [{GROUP}] pools names it'
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from None

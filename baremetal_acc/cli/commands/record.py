@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from baremetal_acc import input_file
 from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.bmc.redfish import mockup
 from baremetal_acc.bmc.registry import PROTOCOLS
@@ -171,8 +172,7 @@ def _request(arguments: argparse.Namespace) -> RecordRequest:
 
 def _key(path: Path) -> bytes:
     try:
-        with path.open('rb') as file:
-            key = file.read(_LARGEST_KEY + 1)
+        key = input_file.read(path, _LARGEST_KEY)
     except OSError as exc:
         raise UsageError(argument='--scrub-key-file', what=f'{path}: {exc.strerror}') from exc
     if not SMALLEST_KEY <= len(key) <= _LARGEST_KEY:

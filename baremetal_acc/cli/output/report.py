@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import yaml
-from cliff import lister
+from cliff import _argparse, lister
 
-from baremetal_acc.cli import exits
+from baremetal_acc.cli import examples, exits
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import terminal, text
 from baremetal_acc.cli.target_entry import TargetEntry
@@ -171,13 +171,23 @@ def _column(option: str, name: str, columns: Iterable[str]) -> str:
     """
     known = {_normal(column): column for column in columns}
     if _normal(name) not in known:
-        raise UsageError(argument=option, what=f'there is no column {name!r}', hint=did_you_mean(name.lower(), known))
+        hint = did_you_mean(name.lower(), known) or f'the columns are {", ".join(known.values())}'
+        raise UsageError(argument=option, what=f'there is no column {name!r}', hint=hint)
     return known[_normal(name)]
 
 
+class HelpFormatter(_argparse.SmartHelpFormatter):
+    """Keeps the lines of the examples, which argparse would fill to one paragraph."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith('examples:\n') else str(super()._fill_text(text, width, indent))
+
+
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Make a parser refuse abbreviated options (``--exec`` must not execute), and report wrong arguments as ``UsageError``."""
+    """Give a parser the examples of its command, and make it refuse abbreviated options (``--exec`` must not execute), and report wrong arguments as ``UsageError``."""
     parser.allow_abbrev = False
+    parser.epilog = examples.epilog(parser.prog)
+    parser.formatter_class = HelpFormatter
     # Set on this one parser: cliff creates it, so there is no class of ours that could override the method.
     parser.error = functools.partial(_wrong, parser)  # type: ignore[assignment, method-assign]
     return parser

@@ -6,10 +6,12 @@ The text of a BMC may hold anything, control sequences of terminals included: on
 """
 
 import getpass
+import os
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TextIO
 
-from baremetal_acc.errors import UsageError
+from baremetal_acc.errors import LocalError, UsageError
 
 PROGRAM = 'baremetal-acc'
 
@@ -56,9 +58,75 @@ def ask(question: str) -> str:
     except UnicodeError:
         what, hint = 'the input is not UTF-8', 'set the terminal to UTF-8, or use a password file'
     except EOFError:
-        what, hint = 'there was no input', None
+        what, hint = 'there was no input', 'type it, or use a password file'
     raise UsageError(argument=question.strip().removesuffix(':'), what=what, hint=hint)
 
 
+class Output:
+    """Standard output, whose failures are errors that name it. A reader that has gone is a ``BrokenPipeError``, as elsewhere.
+
+    Attributes that are not defined here are those of the stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, data: str) -> int:
+        """Write text.
+
+        :raises LocalError: it cannot be written.
+        """
+        try:
+            return self._stream.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise self._lost(exc) from exc
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts.
+
+        :raises LocalError: one cannot be written.
+        """
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Write what is buffered.
+
+        :raises LocalError: it cannot be written.
+        """
+        if self._stream.closed:  # by the pager of the help, whose reader has gone
+            return
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise self._lost(exc) from exc
+
+    def _lost(self, exc: OSError) -> LocalError:
+        discard(self._stream)
+        return LocalError(
+            'standard output', f'cannot be written: {exc.strerror}', hint='send the output to a file that has room'
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def discard(stream: TextIO) -> None:
+    """Send what a stream still holds to the null device: Python would report the failure again when it ends."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+    except (OSError, ValueError):  # no descriptor is left, or the stream has none
+        pass
+
+
 def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)
+    try:
+        print(printable(line), file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)  # nobody can be told

@@ -12,6 +12,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from baremetal_acc import input_file
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.trust import chains
 from baremetal_acc.images.trust.keys import MAX_SIZE, PrivateKey, Untrusted, fingerprint, usable
@@ -36,7 +37,7 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
             )
         return Signer(key=private)
     try:
-        chain = tuple(x509.load_pem_x509_certificates(certificates.read_bytes()))
+        chain = tuple(x509.load_pem_x509_certificates(input_file.read(certificates, MAX_SIZE)))
         chains.check_leaf(chain[0], chains.SIGNER)
         same = fingerprint(usable(chain[0].public_key())) == fingerprint(private.public_key())
     except OSError as exc:

@@ -43,6 +43,7 @@ EXAMPLES = (
     (errors.RootMissing('x'), Exit.REFUSED),
     (errors.PlacementRefused('x'), Exit.REFUSED),
     (errors.StateError('x'), Exit.USAGE),
+    (errors.LocalError('x', 'y'), Exit.USAGE),
     (errors.DemandRefused('x'), Exit.REFUSED),
     (errors.DemandDiffers('x'), Exit.REFUSED),
     (errors.IronicError('x'), Exit.REFUSED),
