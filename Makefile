@@ -19,9 +19,9 @@ INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
 BENCHMARKS := inventory fleet flash placement ipmi
 SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
-	guards mutation
+	guards mutation verbs
 
-.PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs check
+.PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs man check
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo 'make soak-NAME   run one: $(wordlist 1,9,$(SOAKS))'
 	@echo '                 $(wordlist 10,99,$(SOAKS))'
 	@echo 'make samples     write the sample files of etc/baremetal_acc'
+	@echo 'make man         write the manual page doc/build/man/baremetal-acc.1'
 	@echo 'make clean       remove everything that make has built or installed in this folder'
 	@echo
 	@echo 'For rarer tasks, see .venv/bin/nox --list (make test installs nox)'
@@ -47,8 +48,12 @@ lint: .venv/.installed-test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 
-docs: .venv/.installed-test
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
+docs: .venv/.installed-test man
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --doctree-dir doc/build/doctrees --builder html doc/source doc/build/html
+
+# The manual page doc/build/man/baremetal-acc.1, for packages of distributions.
+man: .venv/.installed-test
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --doctree-dir doc/build/doctrees --builder man doc/source doc/build/man
 
 # A file's tests stay together, the longest files first. Much of the time goes to waiting for real services, so there is one
 # worker more than there are cores.
@@ -144,6 +149,11 @@ soak-race: .venv/.installed-test
 		$(BIN)/python -m tests.race.soak --database $$database $(RACE_ARGS) && \
 		$(BIN)/python -m tests.race.hammer --database $$database $(HAMMER_ARGS) || exit 1; \
 	done
+
+# Every verb of the command line in every condition, and with every wrong value of every option (see doc/source/contributor/soak.rst).
+# VERBS_ARGS: --verbs EXPRESSION, --conditions EXPRESSION, --only 'VERB: CONDITION'.
+soak-verbs: .venv/.installed-test
+	$(BIN)/python -m tests.conditions.soak --processes $(or $(SOAK_PROCESSES),2) $(VERBS_ARGS)
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'

@@ -266,4 +266,4 @@ def _text(path: Path, hint: str) -> str:
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     except UnicodeDecodeError:
-        raise DocumentError(path=str(path), what='is not UTF-8') from None
+        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None

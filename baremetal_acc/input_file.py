@@ -19,7 +19,7 @@ def opened(path: str | PathLike[str]) -> BinaryIO:
 
     :raises OSError: it cannot be opened.
     """
-    stream = open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+    stream = open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC))  # noqa: SIM115
     os.set_blocking(stream.fileno(), True)
     return stream
 

@@ -14,7 +14,7 @@ from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.scheduling.provider_names import CLASSES, PREFIX
-from doc import support
+from doc import manual, support
 from doc.rst import plain, table
 
 IN_FORCE = {
@@ -83,6 +83,9 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     'habits': habits,
     'kinds': kinds,
     'machine-locks': machine_locks,
+    'manual-commands': manual.command_list,
+    'manual-common': manual.common_options,
+    'manual-global': manual.global_options,
     'support': support_matrix,
 }
 """What ``.. from-code::`` knows."""

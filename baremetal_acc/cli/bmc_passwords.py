@@ -58,9 +58,11 @@ def read_password(path: Path) -> str:
             data = stream.read(MAX_PASSWORD_SIZE + 1)
         password = data.decode('utf-8').rstrip('\r\n')
     except OSError as exc:
-        raise DocumentError(path=str(path), what=f'the password cannot be read: {exc.strerror}') from exc
+        raise DocumentError(
+            path=str(path), what=f'the password cannot be read: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     except UnicodeDecodeError:
-        raise DocumentError(path=str(path), what='the password is not UTF-8') from None
+        raise DocumentError(path=str(path), what='the password is not UTF-8', hint='save the file as UTF-8') from None
     if mode & OPEN_TO_OTHERS:
         what = f'holds a password, and other users may read the file (mode {stat.S_IMODE(mode):04o})'
         raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
@@ -82,11 +84,11 @@ def _password(
             return text
         case Secret(source=TargetSource.ENVIRONMENT, text=str(name)):
             if not environ.get(name):
-                raise UsageError(argument=where, what=f'environment variable {name} for the password is not set')
+                raise UsageError(argument=where, what=f'environment variable {name} for the password is not set', hint='set it')
             try:
                 environ[name].encode()
             except UnicodeEncodeError:
-                raise UsageError(argument=where, what=f'the password in {name} is not UTF-8') from None
+                raise UsageError(argument=where, what=f'the password in {name} is not UTF-8', hint='set it again') from None
             return environ[name]
         case Secret(source=TargetSource.FILE, text=str(path)):
             return password_of(Path(path))

@@ -91,7 +91,7 @@ def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
         text = data.decode('utf-8-sig')
     except UnicodeDecodeError as exc:
         line = data.count(b'\n', 0, exc.start) + 1
-        raise DocumentError(path=label, line=line, what='is not UTF-8') from None
+        raise DocumentError(path=label, line=line, what='is not UTF-8', hint='save it as UTF-8') from None
     if len(data) > MAX_SIZE:
         raise DocumentError(path=label, what=f'longer than {MAX_SIZE} bytes', hint='split it into several lists')
     targets, holds_password = parse(text, label)

@@ -66,7 +66,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     'custody accept': (
         (
             'Accept the cards of one target for the first day of a fleet',
-            f'custody accept node-1 {_DOCUMENTS} --until 2030-01-31 --reason "delivered by the maker on 2026-11-02"',
+            f'custody accept node-1 {_DOCUMENTS} --until "$(date -d \'90 days\' +%F)" --reason "first day of the fleet"',
         ),
     ),
     'certificate issue': (

@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _open_streams() -> None:
     """Open the null device for each standard stream that was closed.
 
-    Otherwise the next file that is opened, such as the state of the targets, gets its descriptor, and messages are written to it.
+    Otherwise the next file that is opened, such as the state of the targets, gets its descriptor, and messages are written into
+    that file.
     """
     for number, name in enumerate(('stdin', 'stdout', 'stderr')):
         try:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         state = _folder(arguments.state)
     except UsageError as exc:
-        print(f'baremetal-acc demo: {exc}', file=sys.stderr)
+        print(f'baremetal-acc: error: {exc}', file=sys.stderr)
         return 2
     with Screen(state / 'story.txt') as screen:
         screen.say(f'State and logs: {state}')
@@ -68,7 +68,7 @@ def _folder(wanted: Path | None) -> Path:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
         used = any(wanted.iterdir())
     except OSError as exc:
-        raise UsageError(argument='--state', what=f'{wanted} cannot be used: {exc.strerror}') from exc
+        raise UsageError(argument='--state', what=f'{wanted} cannot be used: {exc.strerror}', hint='name a new folder') from exc
     if used:
         raise UsageError(
             argument='--state', what=f'{wanted} is not empty', hint='use an empty folder: the demo begins with a new node'

@@ -99,7 +99,7 @@ def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
     if not regular:
         raise DocumentError(path=str(path), what='is not a regular file', hint=hint)
     if len(data) > limit:
-        raise DocumentError(path=str(path), what=f'longer than {limit} bytes')
+        raise DocumentError(path=str(path), what=f'longer than {limit} bytes', hint='check that it is the right file')
     return data
 
 
@@ -126,4 +126,4 @@ def _text(path: Path, data: bytes) -> str:
     try:
         return data.decode('utf-8')
     except UnicodeDecodeError:
-        raise DocumentError(path=str(path), what='is not UTF-8') from None
+        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None

@@ -21,7 +21,7 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     :raises DocumentError: the text is no TOML, too long, or of another format.
     """
     if len(text) > MAX_SIZE:
-        raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters')
+        raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters', hint='check that it is the right file')
     if text.startswith('\ufeff'):
         raise DocumentError(path=path, line=1, what='begins with a byte order mark', hint='save it as UTF-8 without one')
     try:

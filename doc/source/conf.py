@@ -38,6 +38,17 @@ html_static_path = ['_static']
 html_copy_source = False
 highlight_language = 'console'
 
+# ``make man`` writes doc/build/man/baremetal-acc.1.
+man_pages = [
+    (
+        'reference/baremetal-acc',
+        'baremetal-acc',
+        'inventory, firmware, functions and locks of accelerators in bare-metal machines',
+        [author],
+        1,
+    )
+]
+
 
 class FromCode(Directive):
     """``.. from-code:: NAME`` inserts a table that is written from the code; see ``doc/tables.py``."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from ironic.common import states
 from ironic.db.sqlalchemy import models
-from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 from oslo_upgradecheck import upgradecheck
 from sqlalchemy import select
@@ -145,8 +144,8 @@ class Checks(upgradecheck.UpgradeCommands):
 def _result(code: Any, commands: Iterable[str | None], what: str) -> Any:
     try:
         found = [command for command in commands if command is not None]
-    except db_exception.DBError as exc:
-        said = str(exc).splitlines()[0]
+    except Exception as exc:  # noqa: BLE001 - SQLAlchemy and the drivers of databases have errors of many classes
+        said = (str(exc).splitlines() or [''])[0] or type(exc).__name__
         where = 'set [database] connection in ironic.conf, and name that file by --config-file before "upgrade check"'
         return upgradecheck.Result(upgradecheck.Code.FAILURE, f"Ironic's database cannot be read: {said} ({where})")
     if not found:

@@ -61,7 +61,7 @@ def test_it_is_told_once_listed_and_dropped(demanding: Desk) -> None:
     assert ['req-1', done.out.strip()] == ids(demanding)
     done = demand(demanding, 'drop', 'req-1', 'req-2', '-f', 'value', '-c', 'Id')
     assert (3, 'req-1\n') == (done.code, done.out)
-    assert ['baremetal-acc: error: req-2: there is no such demand'] == done.errors
+    assert ['baremetal-acc: error: req-2: there is no such demand (pool demand list prints the ids)'] == done.errors
     assert 1 == len(ids(demanding))
 
 

@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc.cli.application import App
+from baremetal_acc.cli.examples import EXAMPLES
 from tests.conditions import desk
 
 STATUS = 'baremetal-acc-status'
@@ -29,7 +31,8 @@ class Case:
     :ivar clock: seconds since 1970, None for the true time.
     :ivar executed: start Python, too, instead of forking a process that has imported everything.
     :ivar lost: the working directory is removed before the run.
-    :ivar user: the user who runs it, if root runs the test; but with ``modes`` root does, whom the modes of files then stop, too.
+    :ivar user: the user who runs it, if root runs the test.
+    :ivar modes: root runs it, but the modes of files apply.
     :ivar signals: seconds after the start, and the number of a signal.
     """
 
@@ -75,7 +78,7 @@ class Case:
 
 APP = App()
 
-VERBS = tuple(sorted(name for name, _ in APP.command_manager))
+VERBS = (*sorted(name for name, _ in APP.command_manager), STATUS)
 
 SERVING = frozenset({'emulate', 'pool watch'})
 """Verbs that run until they are stopped."""
@@ -83,6 +86,8 @@ SERVING = frozenset({'emulate', 'pool watch'})
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of a verb."""
+    if verb == STATUS:
+        return argparse.ArgumentParser(STATUS, add_help=False)  # oslo.config makes its own
     factory, name, _ = APP.command_manager.find_command(verb.split())
     return factory(APP, argparse.Namespace(debug=False, verbose_level=1), cmd_name=name).get_parser(f'baremetal-acc {name}')
 
@@ -260,6 +265,16 @@ def _unwritable_home(case: Case) -> None:
     del case.environ['XDG_STATE_HOME']
 
 
+def _example(words: str) -> Condition:
+    """The arguments of an example, as a shell makes them."""
+
+    def change(case: Case) -> None:
+        split = subprocess.run(['bash', '-c', f"printf '%s\\0' {words}"], capture_output=True, text=True, check=True).stdout
+        case.arguments = split.removesuffix('\0').split('\0')
+
+    return change
+
+
 def _nameless(case: Case) -> None:
     case.arguments[:] = []
 
@@ -274,14 +289,14 @@ CONDITIONS: dict[str, Condition] = {
     'stdout closed': _streams('null', 'closed', 'captured'),
     'stderr closed': _streams('null', 'captured', 'closed'),
     'all closed': _streams('closed', 'closed', 'closed'),
-    'stdin is a folder': _streams('folder', 'captured', 'captured'),
+    'stdin not readable': _streams('wrong', 'captured', 'captured'),
     'stdout full': _streams('null', 'full', 'captured'),
     'stderr full': _streams('null', 'captured', 'full'),
     'both full': _streams('null', 'full', 'full'),
     'stdout without reader': _streams('null', 'gone', 'captured'),
     'stderr without reader': _streams('null', 'captured', 'gone'),
     'both without reader': _streams('null', 'gone', 'gone'),
-    'stdout not writable': _streams('null', 'folder', 'captured'),
+    'stdout not writable': _streams('null', 'wrong', 'captured'),
     'stdout to a full disk': _is(limits={'FSIZE': 0}),
     'terminal 80': _at_terminal(80),
     'terminal 200': _at_terminal(200),
@@ -338,7 +353,7 @@ CONDITIONS: dict[str, Condition] = {
     'folder lost': _is(lost=True),
     'extras absent': _is(absent=EXTRAS),
     'SDK absent': _is(absent=['openstack', 'oslo_messaging']),
-    'rich absent': _all(_at_terminal(80), _is(absent=['aiohttp', 'cryptography'])),
+    'extras absent, terminal': _all(_at_terminal(80), _is(absent=EXTRAS)),
     'no arguments': _no_arguments,
     'no verb': _nameless,
     'too many arguments': _behind('one', 'two', 'three'),
@@ -408,6 +423,9 @@ def with_option(name: str, action: argparse.Action, value: str) -> Condition:
 def of_verb(verb: str) -> Iterator[tuple[str, Condition]]:
     """All conditions of a verb, by their names."""
     yield from CONDITIONS.items()
+    for number, (_, words) in enumerate(EXAMPLES.get(verb, ())):
+        if verb != 'demo':  # it takes a minute; make demo and its tests run it
+            yield f'example {number + 1}', _example(words)
     for name, action in options_of(verb).items():
         for value in desk.FILES if names_file(action) else desk.VALUES:
             yield f'{name} {value[:40]!r}', with_option(name, action, value)
@@ -428,7 +446,8 @@ def made(verb: str, condition: Condition, folder: Path) -> Case:
         'VERB': verb,
     }
     case = Case(
-        arguments=[*verb.split(), *ordinary(verb)],
+        program=verb if verb == STATUS else 'baremetal-acc',
+        arguments=['upgrade', 'check'] if verb == STATUS else [*verb.split(), *ordinary(verb)],
         folder=str(folder / 'work'),
         environ=environ,
         out=str(folder / 'out'),

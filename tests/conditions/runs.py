@@ -116,7 +116,7 @@ USAGE = {2, 3, 4, 5}
 OWN_FAULT = 1
 
 _ERROR = re.compile(r'^(baremetal-acc|emulate)(-status)?: (error: )?(?P<said>.+)$')
-_HINT = re.compile(r'\(.+\)$')
+_HINT = re.compile(r'\(.+\)$|, line \d+: |expected')
 _CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]')
 
 
@@ -130,12 +130,9 @@ def judge(verb: str, case: Case, ended: Ended) -> list[str]:
     sent = {number for _, number in case.signals}
     if case.executed and signal.SIGINT in sent and '/baremetal_acc/cli/' not in said:
         return found  # Python itself may have been interrupted while it started
-    for text in WRONG:
-        if text in said + ended.out and not (debug and _is_ours(ended)):
-            found.append(f'it says {text!r}')
-    for code in ended.codes:
-        if not _may_end(verb, code, sent, debug=debug):
-            found.append(f'exit code {code}')
+    ours = debug and _is_ours(ended)
+    found += [f'it says {text!r}' for text in WRONG if text in said + ended.out and not ours]
+    found += [f'exit code {code}' for code in ended.codes if not _may_end(verb, code, sent, debug=debug)]
     if case.descriptors[2] == 'captured' and 'FSIZE' not in case.limits and not debug:
         found += _judge_errors(ended)
     if case.descriptors[1] == 'captured' and (control := _CONTROL.search(ended.out)):
@@ -150,6 +147,8 @@ def _is_ours(ended: Ended) -> bool:
 
 
 def _may_end(verb: str, code: int, sent: set[int], *, debug: bool) -> bool:
+    if verb == cases.STATUS and code in (1, 2, 255):
+        return True
     if code == OWN_FAULT:
         return debug or verb in ('emulate', 'demo')  # these cannot serve, as their pages say
     if code == 130:

@@ -3,8 +3,8 @@
 """Run the command in an unusual environment: one process imports it, and forks for each run.
 
 Each run is a process of its own, with its own descriptors, limits, signals, clock, user and missing packages. Lines of JSON on
-standard input describe the runs (:class:`tests.conditions.cases.Case`), lines of JSON on standard output the results. The server
-has no threads.
+standard input describe the runs (:class:`tests.conditions.cases.Case`), and lines of JSON on standard output have the results.
+The server has no threads.
 """
 
 import contextlib
@@ -67,8 +67,8 @@ def _descriptors(asked: dict[str, Any], terminal: int | None) -> None:
                 opened = os.open(os.devnull, os.O_RDWR)
             case 'full':
                 opened = os.open('/dev/full', os.O_RDWR)
-            case 'folder':
-                opened = os.open('/', os.O_RDONLY)
+            case 'wrong':  # open for the other direction
+                opened = os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
             case 'gone':
                 reads, opened = os.pipe()
                 os.close(reads)

@@ -315,6 +315,6 @@ def test_the_status_command_says_what_is_missing_where_ironic_is_not_installed()
     environ = {'PYTHONPATH': f'{TREE}:{TREE / "interfaces"}'}
     done = subprocess.run([sys.executable, '-c', hidden], capture_output=True, text=True, env=environ, check=False)
     assert 255 == done.returncode
-    assert 'baremetal-acc-status: Python module ironic is not installed' in done.stderr
+    assert 'baremetal-acc-status: error: Python module ironic is not installed' in done.stderr
     assert 'pip install baremetal-acc[ironic]' in done.stderr
     assert 1 == len(done.stderr.splitlines())

@@ -166,7 +166,7 @@ class Sign(ReportCommand):
         try:
             found = document.read(data.decode('utf-8'), str(path))
         except UnicodeDecodeError:
-            raise DocumentError(path=str(path), what='is not UTF-8') from None
+            raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
         now = datetime.now(UTC)
         todo: list[tuple[str, Path, bytes]] = []
         if arguments.image:
@@ -361,7 +361,9 @@ def _write(path: Path, content: str) -> None:
     try:
         atomic_file.write(path, content.encode(), mode=0o644)
     except OSError as exc:
-        raise UsageError(argument=str(path), what=f'cannot be written: {exc.strerror}') from exc
+        raise UsageError(
+            argument=str(path), what=f'cannot be written: {exc.strerror}', hint='make its folder writable'
+        ) from exc
 
 
 # -------------------------------------------------------------------------------------------------------------- documents

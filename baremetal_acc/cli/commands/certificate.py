@@ -281,14 +281,12 @@ def _read(file: str, limit: int) -> bytes:
     :raises DocumentError: the file cannot be read, or is longer than the limit.
     """
     try:
-        if file == STDIN:
-            data = sys.stdin.buffer.read(limit + 1)
-        else:
-            data = input_file.read(file, limit)
+        data = sys.stdin.buffer.read(limit + 1) if file == STDIN else input_file.read(file, limit)
     except OSError as exc:
-        raise DocumentError(path=_label(file), what=f'cannot be read: {exc.strerror}') from exc
+        hint = 'name a file that you may read'
+        raise DocumentError(path=_label(file), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     if len(data) > limit:
-        raise DocumentError(path=_label(file), what=f'longer than {limit} bytes')
+        raise DocumentError(path=_label(file), what=f'longer than {limit} bytes', hint='check that it is the right file')
     return data
 
 
@@ -375,7 +373,9 @@ def _write(path: Path, data: bytes) -> None:
     try:
         atomic_file.write(path, data, mode=0o644)
     except OSError as exc:
-        raise UsageError(argument='--out', what=f'{path} cannot be written: {exc.strerror}') from exc
+        raise UsageError(
+            argument='--out', what=f'{path} cannot be written: {exc.strerror}', hint='name a file that you may write'
+        ) from exc
 
 
 def _nothing(target: str) -> Json:

@@ -52,6 +52,8 @@ def command_line(app: 'App') -> argparse.ArgumentParser:
     root = _argparse.ArgumentParser(prog=app.NAME, parents=[app.parser], add_help=False, conflict_handler='ignore')
     words_of: dict[tuple[str, ...], argparse._SubParsersAction[argparse.ArgumentParser]] = {(): root.add_subparsers()}
     for words, parser in parsers(app):
+        for action in parser._actions:
+            _complete_files(action)
         for length in range(1, len(words)):
             if words[:length] not in words_of:
                 group = words_of[words[: length - 1]].add_parser(words[length - 1], help=f'{" ".join(words[:length])} commands')
@@ -66,8 +68,6 @@ def parsers(app: 'App') -> Iterator[tuple[tuple[str, ...], argparse.ArgumentPars
     for name in sorted(name for name, _ in app.command_manager):
         factory, found, _ = app.command_manager.find_command(name.split())
         parser = factory(app, app.options, cmd_name=found).get_parser(f'{app.NAME} {found}')
-        for action in parser._actions:
-            _complete_files(action)
         yield tuple(name.split()), parser
 
 

@@ -236,7 +236,9 @@ def _read(path: Path) -> tuple[PldmPackage, int, str]:
                 digest.update(chunk)
                 size += len(chunk)
     except OSError as exc:
-        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        raise DocumentError(
+            path=str(path), what=f'cannot be read: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     return package, size, f'sha256:{digest.hexdigest()}'
 
 
@@ -250,10 +252,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         # Not blocking, so that a pipe in place of the file holds nobody.
         stream = open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC))  # noqa: SIM115
     except OSError as exc:
-        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        raise DocumentError(
+            path=str(path), what=f'cannot be read: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     with stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise DocumentError(path=str(path), what='is not a regular file')
+            raise DocumentError(path=str(path), what='is not a regular file', hint='name a file')
         yield stream
 
 
@@ -264,9 +268,11 @@ def _write_new(path: Path, content: str) -> None:
     """
     if os.path.lexists(path):
         raise UsageError(
-            argument='--output', what=f'{path} exists already: name a new file, an existing catalogue is not changed'
+            argument='--output', what=f'{path} exists already', hint='name a new file: an existing catalogue is not changed'
         )
     try:
         atomic_file.write(path, content.encode(), mode=0o644)
     except OSError as exc:
-        raise UsageError(argument='--output', what=f'{path} cannot be written: {exc.strerror}') from exc
+        raise UsageError(
+            argument='--output', what=f'{path} cannot be written: {exc.strerror}', hint='name a file that you may write'
+        ) from exc

@@ -122,7 +122,7 @@ class Drop(_DemandCommand):
         gone = [one for one in at.told() if one.demand.id in arguments.ids]
         missing = [name for name in arguments.ids if not at.spool.drop(name)]
         for name in missing:
-            text.error(f'{name}: there is no such demand')
+            text.error(f'{name}: there is no such demand (pool demand list prints the ids)')
         return self._printed(gone, at, Exit.NOT_MET if missing else Exit.HOLDS)
 
 

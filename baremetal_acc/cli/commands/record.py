@@ -148,16 +148,20 @@ def _request(arguments: argparse.Namespace) -> RecordRequest:
     try:
         free = mockup.is_free(output)
     except OSError as exc:
-        raise UsageError(argument='--output', what=f'{output}: {exc.strerror}') from exc
+        raise UsageError(argument='--output', what=f'{output}: {exc.strerror}', hint='name a new folder') from exc
     if not free or output.name in ('', '..'):
         raise UsageError(argument='--output', what=f'{output} exists and is not an empty folder', hint='name a new folder')
     parent = next(p for p in output.absolute().parents if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise UsageError(
-            argument='--output', what=f'{output} cannot be created: {parent} is not a folder that you may write to'
+            argument='--output',
+            what=f'{output} cannot be created: {parent} is not a folder that you may write to',
+            hint='name a new folder',
         )
     if not 1 <= arguments.max_minutes <= 24 * 60:
-        raise UsageError(argument='--max-minutes', what=f'{arguments.max_minutes} is not between 1 and {24 * 60}')
+        raise UsageError(
+            argument='--max-minutes', what=f'{arguments.max_minutes} is not a number of minutes', hint=f'1 to {24 * 60}'
+        )
     key = None
     if not arguments.no_scrub:
         key = _key(Path(arguments.scrub_key_file)) if arguments.scrub_key_file else secrets.token_bytes(32)
@@ -174,7 +178,9 @@ def _key(path: Path) -> bytes:
     try:
         key = input_file.read(path, _LARGEST_KEY)
     except OSError as exc:
-        raise UsageError(argument='--scrub-key-file', what=f'{path}: {exc.strerror}') from exc
+        raise UsageError(
+            argument='--scrub-key-file', what=f'{path}: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     if not SMALLEST_KEY <= len(key) <= _LARGEST_KEY:
         what = f'{path} has {len(key)} bytes' if len(key) < SMALLEST_KEY else f'{path} has more than {_LARGEST_KEY} bytes'
         raise UsageError(

@@ -184,7 +184,10 @@ class HelpFormatter(_argparse.SmartHelpFormatter):
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Give a parser the examples of its command, and make it refuse abbreviated options (``--exec`` must not execute), and report wrong arguments as ``UsageError``."""
+    """Give a parser the examples of its command, and make it stricter.
+
+    It refuses abbreviated options, as ``--exec`` must not execute, and reports wrong arguments as ``UsageError``.
+    """
     parser.allow_abbrev = False
     parser.epilog = examples.epilog(parser.prog)
     parser.formatter_class = HelpFormatter

@@ -73,7 +73,9 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             finally:
                 os.close(folder)
         except OSError as exc:
-            raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+            raise DocumentError(
+                path=str(path), what=f'cannot be read: {exc.strerror}', hint='name a file that you may read'
+            ) from exc
         found = sorted(p for p in map(path.joinpath, names) if p.suffix in _SUFFIXES and not p.name.startswith('.'))
         if not found:
             raise DocumentError(path=str(path), what=f'contains no trust root: no file name ends with {", ".join(_SUFFIXES)}')

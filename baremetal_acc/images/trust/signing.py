@@ -41,7 +41,9 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
         chains.check_leaf(chain[0], chains.SIGNER)
         same = fingerprint(usable(chain[0].public_key())) == fingerprint(private.public_key())
     except OSError as exc:
-        raise DocumentError(path=str(certificates), what=f'cannot be read: {exc.strerror}') from exc
+        raise DocumentError(
+            path=str(certificates), what=f'cannot be read: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     except Untrusted as exc:
         raise DocumentError(path=str(certificates), what=f'the first certificate would not be accepted: {exc}') from None
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
@@ -68,10 +70,12 @@ def _private_key(path: Path, passphrase: bytes | None) -> PrivateKey:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             mode = os.fstat(stream.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise DocumentError(path=str(path), what='is not a regular file')
+                raise DocumentError(path=str(path), what='is not a regular file', hint='name a file')
             data = stream.read(MAX_SIZE + 1)
     except OSError as exc:
-        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        raise DocumentError(
+            path=str(path), what=f'cannot be read: {exc.strerror}', hint='name a file that you may read'
+        ) from exc
     if b'PRIVATE KEY-----' not in data:
         what = 'contains no private key in PEM'
         hint = '--key names the file of the private key, --certificate that of its chain'

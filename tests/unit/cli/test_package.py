@@ -138,7 +138,7 @@ def test_a_catalogue_that_is_there_is_never_changed(tmp_path, add):
     assert before.startswith(b'format = 1\n')
     link.symlink_to(tmp_path / 'nowhere')
     for there in (new, link):
-        with pytest.raises(UsageError, match='exists already: name a new file'):
+        with pytest.raises(UsageError, match=r'exists already \(name a new file'):
             add(str(path), '--output', str(there))
     assert before == new.read_bytes()
     with pytest.raises(UsageError, match='cannot be written: No such file'):
