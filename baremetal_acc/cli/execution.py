@@ -19,10 +19,18 @@ from baremetal_acc.cli.address_match import resolved
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.host_power import find_host_power, note_host_power
 from baremetal_acc.cli.job_outcome import find_locked_again, judge_job
-from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output import blocks, documents, text
 from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import each, failed
-from baremetal_acc.cli.output.results import CommandResult, actions, failure, planned, warn_of_unlock, warn_of_waivers
+from baremetal_acc.cli.output.results import (
+    CommandResult,
+    actions,
+    failure,
+    long_table,
+    planned,
+    warn_of_unlock,
+    warn_of_waivers,
+)
 from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
 from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.session import Session
@@ -91,6 +99,18 @@ class _Running:
         self.state = replace(self.state, job=job)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reporting:
+    """How the results are printed.
+
+    :ivar for_people: people read the report, which has the waivers: they are no warnings as well.
+    :ivar long: the table has all rows and URIs.
+    """
+
+    for_people: bool = False
+    long: bool = False
+
+
 class Execution:
     """Runs the jobs of all targets of a command in one thread: while one job waits for its BMC, others get their ticks.
 
@@ -104,6 +124,7 @@ class Execution:
         request: PlanRequest,
         placements: Placements,
         progress: JobProgress,
+        how: Reporting,
         without: AccError | None = None,
     ) -> None:
         self._using = using
@@ -112,6 +133,7 @@ class Execution:
         self._request = request
         self._placements = placements
         self._progress = progress
+        self._how = how
         self._results: dict[str, CommandResult] = {}
         self._targets: dict[str, Target] = {}
 
@@ -171,7 +193,7 @@ class Execution:
         prepared = plan_builder.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
         if self._request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
-        shown = planned(prepared)
+        shown = planned(prepared, self._request.verb, None, long=self._how.long)
         outcome = shown.document['outcome']
         if outcome in ('holds', 'not-met'):
             spoilt = target_verdict.quarantined(prepared.state, prepared.inventory)
@@ -364,7 +386,7 @@ class Execution:
         if error is not None:
             failed(one.entry.name, error)
         spoilt = () if inventory is None else target_verdict.quarantined(one.state, inventory)
-        if verdict is not None:
+        if verdict is not None and not self._how.for_people:
             warn_of_waivers(one.entry, verdict)
         note_host_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
         document = {
@@ -377,7 +399,19 @@ class Execution:
             'quarantined': list(dict.fromkeys((*one.job.quarantined, *sorted(one.job.suspect)))),
             'error': documents.failure(error),
         }
-        return CommandResult(document=document, code=code)
+        ended = blocks.EndedJob(
+            job=one.job,
+            verb=one.verb,
+            outcome=word,
+            labels=one.labels,
+            verdict=verdict if one.last is None else one.last[1],
+            power=one.power,
+            took=None if one.made is None else datetime.now(UTC) - one.job.created,
+            notes=tuple(note['text'] for note in documents.against_others(one.job, one.labels)),
+            is_whole=one.devices is None,
+        )
+        block = blocks.of_job(ended, one.entry.name, long_table(document) if self._how.long else None)
+        return CommandResult(document=document, code=code, block=block)
 
 
 def any_unfinished(using: Session) -> bool:

@@ -107,6 +107,20 @@ class TargetStore:
         rows = self._file().select('SELECT state FROM target WHERE name = ?', target)
         return self._decoded(rows[0][0], target) if rows else TargetState(target=target)
 
+    def jobs(self, most: int) -> Iterator[Job]:
+        """The stored jobs of all targets, as far as they can be read, those of the targets that were written last first.
+
+        :param most: limit of the jobs.
+        :raises StateError: the database cannot be read.
+        """
+        for name, data in self._file().select('SELECT name, state FROM target ORDER BY rowid DESC LIMIT ?', most):
+            try:
+                job = self._decoded(data, name).job
+            except StaleJob:
+                continue
+            if job is not None:
+                yield job
+
     def write(self, state: TargetState) -> None:
         """Store a state atomically: a reader sees the old state or the new one, also if this process dies.
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import ClassVar
 
 from baremetal_acc.cli import device_selection, exits, plan_builder, session, target_verdict
-from baremetal_acc.cli.execution import Execution, Placements, any_unfinished
+from baremetal_acc.cli.durations import EarlierJobs
+from baremetal_acc.cli.execution import Execution, Placements, Reporting, any_unfinished
 from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.output.progress import JobProgress
-from baremetal_acc.cli.output.report import Report, ReportCommand, each
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, is_for_people
 from baremetal_acc.cli.output.results import COLUMNS, CommandResult, done, failure, planned, rows_of, warn_of_unlock
 from baremetal_acc.cli.plan_builder import PreparedPlan
 from baremetal_acc.cli.plan_request import PlanRequest, Verb
@@ -55,6 +57,9 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
             help="do not power the host off; only for hosts that run nothing but the operator's own code",
         )
         how.add_argument('--no-publish', action='store_true', help='do not write to placement, even if it is configured')
+        parser.add_argument(
+            '--long', action='store_true', help='print every action on a row of its own, and where it is written (table)'
+        )
         self.add_own_arguments(parser)
 
     def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -85,10 +90,11 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
         placements = Placements(using, wanted=not arguments.no_publish)
         if execute:
             progress = JobProgress(sys.stderr, quiet=self.app.options.verbose_level == 0)
-            results = Execution(using, tools, request, placements, progress, without).run()
+            how = Reporting(for_people=is_for_people(arguments), long=arguments.long)
+            results = Execution(using, tools, request, placements, progress, how, without).run()
         else:
             with holding():
-                results = dry_run(using, tools, request, placements)
+                results = dry_run(using, tools, request, placements, long=arguments.long)
         for result in results:
             # A resumed job keeps the verb that it was begun with.
             result.document['verb'] = result.document['verb'] or request.verb.value
@@ -98,15 +104,24 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
             rows=tuple(row for r in results for row in rows_of(r.document)),
             code=exits.worst(r.code for r in results),
             done=tuple(done(r) for r in results) if execute else (),
+            blocks=tuple(_titled(r, of_several=len(results) > 1) for r in results),
+            long=arguments.long,
         )
         if self.WRITES and not execute and any(r.document['outcome'] == 'planned' for r in results):
             text.note('dry run: nothing was written; --execute does it')
         return report
 
 
-def dry_run(using: Session, tools: Tools, request: PlanRequest, placements: Placements) -> list[CommandResult]:
+def _titled(result: CommandResult, *, of_several: bool) -> Block:
+    """The block of a target, with its name above the table where there are several targets."""
+    block = result.block
+    return replace(block, before=(f'{result.document["target"]}:', *block.before)) if of_several and block.rows else block
+
+
+def dry_run(using: Session, tools: Tools, request: PlanRequest, placements: Placements, *, long: bool) -> list[CommandResult]:
     """Make a plan for every target, and report its refusals. Writes nothing to a BMC."""
     targets = {e.name: using.attempt(e) for e in using.entries}
+    earlier = EarlierJobs(using.store)
 
     def one(entry: TargetEntry) -> PreparedPlan:
         target = targets[entry.name]
@@ -123,5 +138,8 @@ def dry_run(using: Session, tools: Tools, request: PlanRequest, placements: Plac
         return prepared
 
     return [
-        failure(entry, found) if isinstance(found, AccError) else planned(found) for entry, found in each(using.entries, one)
+        failure(entry, found)
+        if isinstance(found, AccError)
+        else planned(found, request.verb, earlier.lasted(found.made), long=long)
+        for entry, found in each(using.entries, one)
     ]

@@ -18,7 +18,7 @@ from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators,
 from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
-from baremetal_acc.render import custody
+from baremetal_acc.render import custody, similar
 from baremetal_acc.render.words import counted
 
 _SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
@@ -146,13 +146,30 @@ def _path(fact: f.PathState) -> str:
     return f'{found}{more}{why}'
 
 
+def open_parts(fact: f.PathState, most: int) -> tuple[str, ...]:
+    """Return one text for the open parts of a write path that share a lock, and one for why no waiver covers them.
+
+    :param most: limit of the texts about parts.
+    """
+    groups = similar.grouped(fact.open, _how)
+    said = [f'{", ".join(str(one.subject) for one in group)} {_how(group[0])}' for group in groups]
+    more = (f'and {len(said) - most} more',) if len(said) > most else ()
+    why = (waivers.HIDDEN,) if fact.vanished else tuple(waivers.ended_text([one]).removeprefix('; ') for one in fact.waivers)
+    return (*said[:most], *more, *why)
+
+
 def _open(found: Coverage) -> str:
+    return f'{found.subject} {_how(found)}'
+
+
+def _how(found: Coverage) -> str:
+    """Return the state of a part, and the lock that was read for it."""
     reading = found.reading
     if reading is None:
-        return f'{found.subject} {found.state} (no mechanism blocks this path)'
+        return f'{found.state} (no mechanism blocks this path)'
     value = '' if reading.value is None else f' = {_short(_state_of(reading.value) if reading.reason else reading.value)}'
     reason = '' if reading.reason is None else f', {reading.reason}'
-    return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+    return f'{found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
 
 
 def _state_of(value: str) -> str:

@@ -23,7 +23,7 @@ def do(names: Sequence[str]) -> str:
     return 'does' if len(names) == 1 else 'do'
 
 
-def shortened(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Return the first names of a list, and how many more there are."""
-    more = '' if len(names) <= _MOST_NAMES else f' and {len(names) - _MOST_NAMES} more'
-    return f'{", ".join(names[:_MOST_NAMES])}{more}'
+    more = '' if len(names) <= most else f' and {len(names) - most} more'
+    return f'{", ".join(names[:most])}{more}'

@@ -77,8 +77,16 @@ class Done:
 
     @property
     def errors(self) -> list[str]:
-        """Its lines of errors."""
-        return [line for line in self.err.splitlines() if line.startswith('baremetal-acc: error: ')]
+        """Its errors, each with the lines of its causes, which are indented."""
+        found: list[list[str]] = []
+        above = False
+        for line in self.err.splitlines():
+            if line.startswith('baremetal-acc: error: '):
+                found.append([line])
+            elif above and line.startswith('  '):
+                found[-1].append(line.strip())
+            above = line.startswith(('baremetal-acc: error: ', '  ')) and bool(found)
+        return ['; '.join(lines) for lines in found]
 
 
 @dataclass(kw_only=True)

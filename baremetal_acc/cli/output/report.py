@@ -6,6 +6,7 @@ import abc
 import argparse
 import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +17,12 @@ from cliff import _argparse, lister
 
 from baremetal_acc.cli import examples, exits
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.output import terminal, text
+from baremetal_acc.cli.output import layout, terminal, text
+from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.toml import did_you_mean
+from baremetal_acc.render import causes
 
 _AT_ONCE = 8
 """Targets that are read concurrently."""
@@ -39,6 +42,8 @@ class Report:
 
     :ivar document: the whole document; None where ``pieces`` hold its text in the requested format.
     :ivar done: what was done, a line for each target, printed where the report cannot be printed. Empty where nothing was done.
+    :ivar blocks: the report for people, printed in place of the table (:func:`is_for_people`); None: the table is.
+    :ivar long: the tables of the blocks have long cells, so they are drawn with borders.
     """
 
     document: dict[str, Any] | None
@@ -47,6 +52,13 @@ class Report:
     code: Exit
     pieces: Iterable[str] = ()
     done: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] | None = None
+    long: bool = False
+
+
+def is_for_people(arguments: argparse.Namespace) -> bool:
+    """Whether people read the report: a table of which no columns are chosen. Other tables have the same rows as CSV."""
+    return arguments.formatter == 'table' and not arguments.columns and not arguments.sort_columns
 
 
 def plain(document: Any) -> Any:
@@ -139,9 +151,23 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
             self.app.stdout.write(as_yaml(report.document))
         else:
             if parsed_args.formatter == 'table' and self.app.stdout.isatty():
-                self.formatter = terminal.Formatter()  # type: ignore[assignment]  # it has the method that cliff calls
-            super().produce_output(parsed_args, column_names, data)
+                compact = report.blocks is not None and not report.long
+                self.formatter = terminal.Formatter(compact=compact)  # type: ignore[assignment]  # it has cliff's method
+            if report.blocks is not None and is_for_people(parsed_args):
+                for block in report.blocks:
+                    self._print(block, parsed_args)
+            else:
+                super().produce_output(parsed_args, column_names, data)
         return 0
+
+    def _print(self, block: Block, arguments: argparse.Namespace) -> None:
+        out = self.app.stdout
+        columns = layout.width(out, arguments.max_width)
+        out.writelines(f'{line}\n' for line in layout.wrapped(block.before, columns))
+        if block.rows:
+            rows = [tuple(text.cell(v, '\n') for v in row) for row in block.rows]
+            self.formatter.emit_list(block.columns, rows, out, arguments)
+        out.writelines(f'{line}\n' for line in layout.wrapped(block.after, columns))
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Do the work, print the report, and return the exit code. Called by cliff."""
@@ -225,10 +251,11 @@ def each(entries: Sequence[TargetEntry], work: Callable[[TargetEntry], T]) -> li
 
 
 def failed(target: str, error: AccError) -> Exit:
-    """Print the error of a target, and return its exit code."""
-    message = str(error)
-    text.error(message if message.startswith(f'{target}: ') else f'{target}: {message}')
+    """Print the error of a target, one line for each of its causes, and return its exit code."""
+    message, *reasons = causes.lines(error)
+    first = message if message.startswith(f'{target}: ') else f'{target}: {message}'
+    text.error(first, *layout.wrapped((f'{layout.INDENT}{reason}' for reason in reasons), layout.width(sys.stderr)))
     return exits.of(error)
 
 
-__all__ = ['Report', 'ReportCommand', 'each', 'failed', 'strict']
+__all__ = ['Report', 'ReportCommand', 'each', 'failed', 'is_for_people', 'strict']

@@ -5,13 +5,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from baremetal_acc.cli import plan_builder
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output import blocks, documents, text
+from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.output.report import failed
 from baremetal_acc.cli.plan_builder import PreparedPlan, Sendings
+from baremetal_acc.cli.plan_request import Verb
 from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.action import Release, Reset, ResetPurpose
@@ -31,10 +34,14 @@ COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command did to one target, or would do, as a document, and the exit code."""
+    """What a command did to one target, or would do, as a document, and the exit code.
+
+    :ivar block: the same for people.
+    """
 
     document: dict[str, Any]
     code: Exit
+    block: Block
 
 
 def done(result: CommandResult) -> str:
@@ -43,17 +50,26 @@ def done(result: CommandResult) -> str:
     return f'{body["target"]}: {body["verb"]} has ended: {body["outcome"]}'
 
 
-def planned(prepared: PreparedPlan) -> CommandResult:
-    """The result of a dry run: planned, refused, not met, or nothing to do. Its error is printed."""
+def planned(prepared: PreparedPlan, verb: Verb, lasts: timedelta | None, *, long: bool) -> CommandResult:
+    """The result of a dry run: planned, refused, not met, or nothing to do. Its error is printed.
+
+    :param lasts: how long the same plan has taken before; None where that is unknown.
+    :param long: people read the table with all rows and URIs.
+    """
+    error: AccError | None = None
+    word, code = 'planned', Exit.NOT_MET
     if prepared.made.refusals:
-        refused = Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
-        return CommandResult(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
-    if not prepared.made.actions and prepared.unmet:
-        unmet = NotMet(map(findings.sentence, prepared.unmet))
-        return CommandResult(document=_document(prepared, 'not-met', unmet), code=failed(prepared.entry.name, unmet))
-    if not prepared.made.actions:
-        return CommandResult(document=_document(prepared, 'holds'), code=Exit.HOLDS)
-    return CommandResult(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
+        word, error = 'refused', Refused(map(refusals.sentence, prepared.made.refusals), hint=_hint(prepared))
+    elif not prepared.made.actions and prepared.unmet:
+        word, error = 'not-met', NotMet(map(findings.sentence, prepared.unmet))
+    elif not prepared.made.actions:
+        word, code = 'holds', Exit.HOLDS
+    document = _document(prepared, word, error)
+    return CommandResult(
+        document=document,
+        code=code if error is None else failed(prepared.entry.name, error),
+        block=blocks.of_plan(prepared, verb, lasts, long_table(document) if long else None),
+    )
 
 
 def warn_of_unlock(prepared: PreparedPlan) -> None:
@@ -130,7 +146,7 @@ def failure(entry: TargetEntry, error: AccError) -> CommandResult:
         'quarantined': [],
         'error': documents.failure(error),
     }
-    return CommandResult(document=document, code=failed(entry.name, error))
+    return CommandResult(document=document, code=failed(entry.name, error), block=Block())
 
 
 def _states(body: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +172,11 @@ def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], se
         for i in job.items
     ]
     return {'actions': done, 'refusals': [], 'notes': notes}
+
+
+def long_table(body: dict[str, Any]) -> blocks.LongTable:
+    """The rows of the table without the notes, which people read below it."""
+    return blocks.LongTable(columns=COLUMNS, rows=tuple(rows_of({**body, 'notes': []})))
 
 
 def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:

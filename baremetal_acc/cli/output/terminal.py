@@ -75,21 +75,29 @@ class Moving:
 
 
 class Formatter:
-    """A table as wide as the terminal, in place of cliff's table. A cell that is too long for its column is wrapped."""
+    """A table as wide as the terminal, in place of cliff's table. A cell that is too long for its column is wrapped.
+
+    :param compact: without borders, so that more fits on a line.
+    """
+
+    def __init__(self, *, compact: bool = False) -> None:
+        self._compact = compact
 
     def emit_list(
         self, column_names: Sequence[str], data: Iterable[Sequence[Any]], stdout: TextIO, parsed_args: argparse.Namespace
     ) -> None:
         """Print the table. Called by cliff."""
-        from rich.box import ROUNDED
+        from rich.box import ROUNDED, SIMPLE_HEAD
         from rich.table import Table
 
         rows = [tuple(map(str, row)) for row in data]
         if not rows and not parsed_args.print_empty:
             return
-        table = Table(
-            box=ROUNDED, header_style='bold', border_style='dim', show_lines=any('\n' in c for row in rows for c in row)
-        )
+        if self._compact:
+            table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style='bold', border_style='dim')
+        else:
+            lines = any('\n' in c for row in rows for c in row)
+            table = Table(box=ROUNDED, header_style='bold', border_style='dim', show_lines=lines)
         for name in column_names:
             table.add_column(_text(name), overflow='fold')
         for row in rows:

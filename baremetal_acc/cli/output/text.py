@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Print errors, warnings and notes for people, one line each on standard error, and ask for passwords.
+"""Print errors, warnings and notes for people on standard error, one line each, and ask for passwords.
+
+An error with several causes has one more line, indented, for each of them.
 
 The text of a BMC may hold anything, control sequences of terminals included: only printable characters are printed.
 """
@@ -31,9 +33,11 @@ def cell(value: Any, between: str = ', ') -> str:
     return '' if value is None else printable(str(value))
 
 
-def error(message: str) -> None:
-    """Print an error."""
+def error(message: str, *causes: str) -> None:
+    """Print an error, and below it its causes, each on a line of its own."""
     _say(f'{PROGRAM}: error: {message}')
+    for cause in causes:
+        _say(cause)
 
 
 def warn(message: str) -> None:
