@@ -407,6 +407,7 @@ class Execution:
             verdict=verdict if one.last is None else one.last[1],
             power=one.power,
             took=None if one.made is None else datetime.now(UTC) - one.job.created,
+            made=one.made,
             notes=tuple(note['text'] for note in documents.against_others(one.job, one.labels)),
             is_whole=one.devices is None,
         )

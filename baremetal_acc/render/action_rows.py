@@ -129,6 +129,9 @@ def _row(action: Action, labels: Labels) -> ActionRow:
             device, subject = _system(action.system), '' if action.kind is ResetKind.NONE else action.kind
         case Withdraw():
             subject = f'{counted(len(action.accelerators), "card")} from placement'
+            if action.whole:
+                why = 'a slot gets a function other than the one that it is claimed as'
+                subject = f'the whole node from placement: {why}'
         case CheckImage():
             subject = action.image
         case Publish():

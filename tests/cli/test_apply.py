@@ -68,7 +68,7 @@ def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
     assert 'Off' == machine.truth()['systems']['host']['power']
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
-    assert 'unlocked on purpose at' in found.err
+    assert 'unlocked on purpose at' in found.out
 
     closed = desk.run('lock', '--execute', *desk.options)
     assert 0 == closed.code, closed.err
@@ -183,7 +183,7 @@ def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
     assert 'is unfinished' in warned.err
     judged = desk.run('verify', *desk.options)
     assert 3 == judged.code
-    assert 'job: expected no unfinished job, found the apply job of ' in judged.err
+    assert 'job: expected no unfinished job, found the apply job of ' in judged.out
     refused = desk.run('lock', '--execute', *desk.options)
     assert 4 == refused.code
     assert 'apply --execute --target node-1' in refused.errors[0]
@@ -274,7 +274,7 @@ def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machi
         refused.errors[0],
         again.errors[0],
         desk.run('plan', *desk.options).err,
-        desk.run('verify', *desk.options).err,
+        desk.run('verify', *desk.options).out,
     ):
         assert 'lock --execute --target node-1 engages the locks that it has released' in told
         assert 'apply --execute' not in told

@@ -51,7 +51,7 @@ def test_a_device_that_could_not_be_put_back_stays_quarantined_until_an_apply_en
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
-    assert re.search('quarantined since .* FPGA1_FW ran', found.err), 'what it ran then, whatever it runs now'
+    assert re.search('quarantined since .* FPGA1_FW ran', found.out), 'what it ran then, whatever it runs now'
     unruled = desk.run('apply', '--execute', *desk.options)
     assert (3, 1) == (unruled.code, len(pushes(machine))), 'nothing says what it has to run, so nothing is written'
     assert 'until apply --execute has written it' in unruled.err
@@ -71,13 +71,13 @@ def test_a_slot_that_program_has_spoilt_is_mended_by_program(desk, emulated_mach
         return desk.run('program', '--slot', f'{slot}=gzip', '--execute', *desk.options)
 
     def quarantined():
-        return 'quarantined since' in desk.run('verify', *desk.options).err
+        return 'quarantined since' in desk.run('verify', *desk.options).out
 
     assert 0 == program('Slot0').code
     machine.fault('task-fails', uri='*_Slot0', count=1)
     assert 6 == desk.run('program', '--slot', 'Slot0=aes', '--execute', *desk.options).code
     found = desk.run('verify', *desk.options)
-    assert (3, True) == (found.code, 'until apply or program --execute has written it' in found.err), found.err
+    assert (3, True) == (found.code, 'until apply or program --execute has written it' in found.out), found.out
     unruled = desk.run('apply', '--execute', *desk.options)
     assert (3, 2) == (unruled.code, len(pushes(machine))), unruled.err
     assert (
@@ -219,6 +219,6 @@ def test_a_vanished_card_is_not_met(desk, emulated_machine):
     machine.fault('device-absent', device='GPU_1')
     found = desk.run('verify', *desk.options)
     assert 3 == found.code, found.err
-    assert 'the card seen before' in found.errors[0]
+    assert 'the card seen before' in found.out
     assert 0 == desk.run('apply', '--execute', '--forget-vanished', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code

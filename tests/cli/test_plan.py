@@ -114,7 +114,7 @@ def test_a_plan_says_what_is_put_back_in_which_turn_and_why_a_host_is_reset(desk
     assert 'return the host to service' == resume['why'][0]
     assert 3 == len([why for why in resume['why'] if ' firmware ' in why])
     assert 'power-cycle' == resume['reset']
-    table = desk.run('plan', *desk.options).out
+    table = desk.run('plan', '--long', *desk.options).out
     for text in (
         'by multipart-push, Immediate',
         'order 3',

@@ -12,12 +12,17 @@ from baremetal_acc.cli.plan_builder import PreparedPlan
 from baremetal_acc.cli.plan_request import Verb
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Job
+from baremetal_acc.model.note import LeftOff, LockLeft, QuarantinedSince, ShownFromNextStart
+from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.render import action_rows, marks, plan_lines, verdict_lines
 
 PLANNED = ('Device', 'Action', 'What', 'Rule')
 ENDED = ('Device', 'Action', 'What', 'State')
+
+_LEFT = (LeftOff, LockLeft, QuarantinedSince, ShownFromNextStart)
+"""Notes of a plan that are true of what its job leaves, too."""
 
 LONG_HINT = '--long shows every action, and where it is written'
 
@@ -84,6 +89,7 @@ class EndedJob:
     :ivar verdict: the last verdict; None where the job ended before it was made.
     :ivar power: the power of the host, as it was read or set last.
     :ivar took: how long the job ran; None where it was interrupted and resumed.
+    :ivar made: the plan of the job; None where it was resumed.
     :ivar notes: what BMCs report about parts of bundles that no action names.
     """
 
@@ -94,6 +100,7 @@ class EndedJob:
     verdict: Verdict | None
     power: PowerState | None
     took: timedelta | None
+    made: Plan | None
     notes: tuple[str, ...]
     is_whole: bool
 
@@ -101,11 +108,13 @@ class EndedJob:
 def of_job(ended: EndedJob, target: str, long: LongTable | None) -> Block:
     """The block of a job that has ended. Its progress, and its error, were printed already."""
     rows = action_rows.of_job(ended.job.items, ended.labels)
+    left = () if ended.made is None else [n for n in ended.made.notes if isinstance(n.content, _LEFT)]
     weaker = () if ended.verdict is None else marks.of_verdict(ended.verdict, ended.labels)
     return Block(
         columns=ENDED if long is None else long.columns,
         rows=tuple(row.cells for row in rows) if long is None else long.rows,
         after=(
+            *(f'{INDENT}{line}' for line in plan_lines.noted(left, target, long=long is not None, with_unmet=False)),
             *(f'{INDENT}note: {line}' for line in ended.notes),
             *(f'{INDENT}{line}' for line in weaker),
             f'{target}: {_ended(ended)}',
