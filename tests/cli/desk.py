@@ -55,7 +55,7 @@ custody = "reported"
 CONF = """
 [baremetal_acc]
 poll_interval = 0.2
-settle_timeout = 5
+settle_timeout = 1.5
 reset_timeout = 20
 job_timeout = 60
 bmc_timeout = 5

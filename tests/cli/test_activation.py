@@ -16,7 +16,7 @@ NEW = '97.00.82.00.20'
 CONF = """
 [baremetal_acc]
 poll_interval = 0.2
-settle_timeout = 8
+settle_timeout = 2
 reset_timeout = 30
 person_timeout = {person}
 job_timeout = 60

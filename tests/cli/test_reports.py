@@ -40,8 +40,8 @@ ITEM = {EROT: 'HGX_FW_ERoT_GPU', GPU: 'HGX_FW_GPU'}
 CONF = """
 [baremetal_acc]
 poll_interval = 0.1
-settle_timeout = 3
-stall_timeout = 3
+settle_timeout = 1
+stall_timeout = 1.5
 reset_timeout = 5
 job_timeout = 20
 bmc_timeout = 5

@@ -20,6 +20,7 @@ from ironic.tests.unit.conductor import mgr_utils
 from ironic.tests.unit.db import base as db_base
 from ironic.tests.unit.objects import utils as obj_utils
 from oslo_messaging.notify import _impl_test
+from oslo_service import loopingcall
 
 from baremetal_acc.demo.service_files import write_certificate_key
 from baremetal_acc.emulator.image import build_image
@@ -77,6 +78,13 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         monkeypatch.setattr(
             redfish_utils.hashlib, 'pbkdf2_hmac', lambda name, password, salt, _rounds: slow(name, password, salt, 1)
         )
+        # Ironic waits for a second before it first asks whether a host has changed its power.
+        start = loopingcall.BackOffLoopingCall.start
+        monkeypatch.setattr(
+            loopingcall.BackOffLoopingCall,
+            'start',
+            lambda self, initial_delay=None, **named: start(self, initial_delay=0.1, starting_interval=0.1, **named),
+        )
 
     def setUp(self) -> None:
         super().setUp()
@@ -126,7 +134,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             publish=False,
             accepted_misconfigurations=['middleware'],
             poll_interval=0.1,
-            settle_timeout=5,
+            settle_timeout=1.5,
             reset_timeout=20,
         )
 

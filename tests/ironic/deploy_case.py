@@ -29,7 +29,6 @@ from ironic.conductor import utils as manager_utils
 from ironic.drivers import base
 from ironic.drivers.modules import boot_mode_utils, deploy_utils, noop_mgmt
 from ironic.drivers.modules.redfish import power as redfish_power
-from oslo_service import loopingcall
 
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc_ironic import hardware
@@ -339,13 +338,6 @@ class DeployCase(ApiCase):
             monkeypatch.setattr(AccPower, name, _told(getattr(AccPower, name)))
         # Ironic sleeps for 15 seconds while a host restarts that it may not power off.
         monkeypatch.setattr(redfish_power, 'time', SimpleNamespace(sleep=lambda _: time.sleep(0.1)))
-        # Ironic waits for a second before it first asks whether a host has changed its power.
-        start = loopingcall.BackOffLoopingCall.start
-        monkeypatch.setattr(
-            loopingcall.BackOffLoopingCall,
-            'start',
-            lambda self, initial_delay=None, **named: start(self, initial_delay=0.1, starting_interval=0.1, **named),
-        )
 
     def _configure(self) -> None:
         super()._configure()

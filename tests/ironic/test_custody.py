@@ -178,7 +178,7 @@ class TestChain(CustodyCase):
 class TestStrangers(CustodyCase):
     """Somebody who shares nothing with us, and has the password of the BMC: a tool of a maker, a command line elsewhere."""
 
-    parameters: Mapping[str, Any] = CustodyCase.parameters | {'flash_seconds': 6.0}
+    parameters: Mapping[str, Any] = CustodyCase.parameters | {'flash_seconds': 3.0}
 
     def push_evil(self, *, ended: bool = False) -> None:
         """Send firmware of somebody else, under the version that the rules want, to one card; its lock is closed again.
