@@ -94,11 +94,11 @@ class AccFirmware(base.FirmwareInterface):
 
     def __init__(self) -> None:
         super().__init__()
-        compat.resolve_spacings(self)
         try:
             settings.check()
         except DocumentError as exc:
             raise exception.DriverLoadError(driver=self.hardware_type, reason=str(exc)) from exc
+        compat.resolve_spacings(self)
         known, theirs = settings.core(), settings.guest()
         for name, text in policy.shortcomings():
             if name not in theirs.accepted_misconfigurations:

@@ -15,6 +15,7 @@ import pytest
 from ironic.common import rpc, states
 from ironic.conductor import task_manager
 from ironic.conf import CONF
+from ironic.drivers.modules import noop
 from ironic.drivers.modules.redfish import utils as redfish_utils
 from ironic.tests.unit.conductor import mgr_utils
 from ironic.tests.unit.db import base as db_base
@@ -24,10 +25,14 @@ from oslo_service import loopingcall
 
 from baremetal_acc.demo.service_files import write_certificate_key
 from baremetal_acc.emulator.image import build_image
+from baremetal_acc_ironic import compat
 from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import node_state, node_store
 
 TYPE = 'redfish-acc'
+NO_DEPLOY = 'noop' if compat.NO_DEPLOY is getattr(noop, 'NoDeploy', None) else 'fake'
+"""Deploy interface that images nothing."""
+
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 POLLS = 400
 
@@ -107,7 +112,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             'bios': ['no-bios'],
             'boot': ['fake'],
             'console': ['no-console'],
-            'deploy': ['noop', 'direct'],
+            'deploy': [NO_DEPLOY, 'direct'],
             'firmware': [TYPE, 'no-firmware'],
             'inspect': [TYPE, 'agent', 'redfish', 'no-inspect'],
             'management': ['redfish', 'noop'],
@@ -132,7 +137,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             catalogue=str(catalogue),
             certificate_key=str(write_certificate_key(self._folder)),
             publish=False,
-            accepted_misconfigurations=['middleware'],
+            accepted_misconfigurations=['middleware', 'no_api_guard'],
             poll_interval=0.1,
             settle_timeout=1.5,
             reset_timeout=20,
@@ -176,7 +181,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             defaults[f'{name}_interface'] = f'no-{name}'
         defaults |= {
             'boot_interface': 'fake',
-            'deploy_interface': 'noop',
+            'deploy_interface': NO_DEPLOY,
             'network_interface': 'noop',
             'storage_interface': 'noop',
         }

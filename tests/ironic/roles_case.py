@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ironic.api import VERSION, with_api
+from tests.ironic.api import VERSION, configure_middleware, with_api
 from tests.ironic.case import IronicCase
 from tests.ironic.keystone import Keystone, configure, keystone
 
@@ -28,7 +28,7 @@ class RolesCase(IronicCase):
     def setUp(self) -> None:
         super().setUp()
         self.config(auth_strategy='keystone')
-        self.config(group='api', middleware=self.middleware)
+        configure_middleware(self, self.middleware)
         configure(self, self._stand_in.address)
         self.app = with_api(self)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ironic import objects
 from ironic.common import exception, states
 from ironic.conductor import rpcapi, task_manager
 from ironic.drivers.modules import inspect_utils
@@ -193,6 +194,8 @@ class TableCase(RolesCase):
         if answer.status_int in (401, 403, 404) or 'Cannot patch' in answer.text:
             assert not passed
             return {401: '401', 404: 'hidden'}.get(answer.status_int, 'no')
+        if answer.status_int == 201 and path == '/v1/runbooks':
+            objects.Runbook.get_by_name(self.context, body['name']).destroy()
         # A change that stops at the door is an error to the API, and no refusal.
         assert passed or answer.status_int < 300, f'{who} {verb}: {answer.status_int} {answer.text}'
         return 'yes'

@@ -13,10 +13,11 @@ from ironic import objects
 from ironic.common import states
 from ironic.conductor import rpcapi, task_manager
 
+from baremetal_acc_ironic import compat
 from baremetal_acc_ironic.authorization import requester
 from baremetal_acc_ironic.state import certificate
 from baremetal_acc_ironic.steps.step_errors import StepFailed
-from tests.ironic.api import LESSEE, OWNER, VERSION
+from tests.ironic.api import LESSEE, OWNER, VERSION, is_refused
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import RolesCase
 
@@ -92,7 +93,8 @@ class RoundCase(RolesCase):
 
     def by_runbook(self, who: str, target: str, runbook: str) -> Any:
         """Let somebody run it."""
-        objects.TraitList.create(self.context, self.node.id, [TRAIT])
+        # Before Ironic 39 a runbook is for the nodes with a trait of its name.
+        objects.TraitList.create(self.context, self.node.id, [TRAIT, *(made.name for made in self.made)])
         return self.ask(who, 'PUT', self.provision, {'target': target, 'runbook': runbook})
 
     def untouched(self) -> bool:
@@ -114,6 +116,7 @@ class RoundCase(RolesCase):
 def operators_context(like: Any) -> Any:
     """As a request of the system's admin has it."""
     like.user_id, like.system_scope, like.auth_token_info = 'operator', 'all', {'token': {}}
+    like.roles = ['admin', 'manager', 'member', 'reader']
     return like
 
 
@@ -160,8 +163,9 @@ class TestRunbooks(RoundCase):
     def test_a_projects_own_runbook_is_asked_for_by_the_api(self) -> None:
         """One that was made while no rule was in force, or that changed hands."""
         answer = self.by_runbook(TENANT, 'service', self.runbook(OPERATORS[0], public=False))
-        assert 403 == answer.status_int
-        assert 'insufficient privileges to execute step unlock_accelerators' in answer.text
+        assert is_refused(self, answer.status_int)
+        if compat.api_checks_steps():
+            assert 'insufficient privileges to execute step unlock_accelerators' in answer.text
         assert self.untouched()
 
     def test_a_runbook_of_nobodys_is_the_operators(self) -> None:
@@ -180,7 +184,7 @@ class TestChildren(RoundCase):
         """Not even the operator's: nothing would lead the child's job to its end. The API asks our rules for it, too."""
         step = OPERATORS[0] | {'execute_on_child_nodes': True}
         body = {'target': 'service', 'service_steps': [step]}
-        assert 403 == self.ask(TENANT, 'PUT', self.provision, body).status_int
+        assert is_refused(self, self.ask(TENANT, 'PUT', self.provision, body).status_int)
         child = self.make_node(uuid=numbered_uuid(90), name='child', parent_node=self.node.uuid, provision_state=states.ACTIVE)
         operator = operators_context(self.context)
         # As Ironic's execute_step_on_child_nodes does; 39.0.0 drops such steps before it comes to that.
@@ -269,9 +273,10 @@ class TestNames(RoundCase):
     def test_forged_headers_beside_a_token_count_for_nothing(self) -> None:
         """keystonemiddleware takes them away."""
         body = {'target': 'service', 'service_steps': [OPERATORS[0]]}
-        for token, status in ((TENANT, 403), (TENANTS_MEMBER, 403), ('nobody', 401)):
+        for token in (TENANT, TENANTS_MEMBER, 'nobody'):
             headers = FORGED | {'X-Auth-Token': token}
-            assert status == self.app.put_json(self.provision, body, headers=headers, expect_errors=True).status_int
+            status = self.app.put_json(self.provision, body, headers=headers, expect_errors=True).status_int
+            assert 401 == status if token == 'nobody' else status == 403 or is_refused(self, status)
         assert self.untouched()
 
     def test_what_nobody_can_be_named_for_is_refused(self) -> None:
@@ -300,15 +305,19 @@ class TestWithoutTheMiddleware(RoundCase):
     middleware = []  # noqa: RUF012
 
     def test_the_conductor_refuses_the_tenant_still(self) -> None:
-        """But not the owner: that is what the line is for."""
+        """But not the owner: that is what the line is for, where the API checks the rules."""
         body = {'target': 'service', 'service_steps': [OPERATORS[0]]}
         assert 202 == self.ask(TENANT, 'PUT', self.provision, body).status_int
         assert states.SERVICEFAIL == self.settle()
         assert self.untouched()
         self.lend(states.ACTIVE)
         assert 202 == self.ask(OWNERS, 'PUT', self.provision, body).status_int
-        assert states.ACTIVE == self.settle(), self.node.last_error
-        assert not self.untouched()
+        if compat.api_checks_steps():
+            assert states.ACTIVE == self.settle(), self.node.last_error
+            assert not self.untouched()
+        else:
+            assert states.SERVICEFAIL == self.settle()
+            assert self.untouched()
 
 
 class TestTenantsProgram(RoundCase):
