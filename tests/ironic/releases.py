@@ -29,7 +29,14 @@ class LeftOut:
     reason: str
 
 
-LEFT_OUT: tuple[LeftOut, ...] = ()
+_NO_MIDDLEWARE = 'its API takes no middleware'
+
+LEFT_OUT: tuple[LeftOut, ...] = (
+    LeftOut(tests='test_api_guard.py', before=35, reason=_NO_MIDDLEWARE),
+    LeftOut(tests='test_steps.py::TestDiscovery::test_a_configuration_that_undoes', before=35, reason=_NO_MIDDLEWARE),
+    LeftOut(tests='test_steps.py::TestDiscovery::test_a_conductor_does_not_start_with_a_s', before=35, reason=_NO_MIDDLEWARE),
+    LeftOut(tests='test_step_rules.py::TestCapability::test_a_missing_middleware', before=35, reason=_NO_MIDDLEWARE),
+)
 
 
 def skip(items: Iterable[Any]) -> None:

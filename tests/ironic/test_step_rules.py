@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from ironic import objects
-from ironic.common import release_mappings, states
+from ironic.common import exception, release_mappings, states
 from ironic.conductor import rpcapi, task_manager
 from oslo_config import cfg
 from oslo_upgradecheck.upgradecheck import Code
 
 from baremetal_acc_ironic import compat, status
-from baremetal_acc_ironic.authorization import requester, step_rules
+from baremetal_acc_ironic.authorization import policy, requester, step_rules
 from baremetal_acc_ironic.authorization.requester import Requester
+from baremetal_acc_ironic.firmware import RedfishAccFirmware
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.keystone import SERVICE
 from tests.ironic.test_ways_round import FORGED, NO_FIRMWARE, OPERATORS, TRAIT, RoundCase, numbered_uuid
@@ -241,6 +242,28 @@ class TestCapability(AskingCase):
         assert status.Checks()._check_rules().details is None
         self.config(auth_strategy='noauth')
         assert 'checked by no service' in step_rules.who_checks()
+
+    def test_a_conductor_does_not_start_where_no_guard_can_be_had_unless_it_is_accepted_by_name(self) -> None:
+        """Ironic 32; the upgrade check says it, too. That a missing middleware is accepted does not count for this."""
+        found = compat.names
+        self._monkeypatch.setattr(compat, 'names', lambda group, name: None if name == 'middleware' else found(group, name))
+        self.config(group='baremetal_acc', accepted_misconfigurations=['middleware'])
+        with pytest.raises(exception.DriverLoadError, match=r'no option \[api\] middleware, so nothing') as caught:
+            RedfishAccFirmware()
+        assert 'or add no_api_guard to [baremetal_acc] accepted_misconfigurations' in str(caught.value)
+        assert Code.FAILURE == status.Checks()._check_guard().code
+        self.config(group='baremetal_acc', accepted_misconfigurations=['no_api_guard'])
+        RedfishAccFirmware()
+        assert Code.WARNING == status.Checks()._check_guard().code
+
+    def test_a_missing_middleware_is_no_lack_of_rules_where_the_conductor_checks_them(self) -> None:
+        """The reason says what is open."""
+        [(name, text)] = policy.shortcomings()
+        assert 'middleware' == name
+        assert 'may attach virtual media' in text
+        assert 'release locks' not in text
+        self._monkeypatch.setattr(compat, 'api_checks_steps', lambda: True)
+        assert ['release locks' in text for _, text in policy.shortcomings()] == [True]
 
     def test_a_requester_with_more_roles_than_are_stored_is_refused(self) -> None:
         """A rule might forbid one that was left out."""
