@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ironic.common import states
 
 SERIES = {32: '2025.2', 35: '2026.1', 39: '2026.2'}
 """OpenStack's series by the major version of Ironic."""
 
 INSTALLED = int(metadata.version('ironic').partition('.')[0])
+
+
+try:
+    from ironic.common.state_machine import machine as MACHINE  # noqa: N812
+except ImportError:
+    MACHINE = states.machine  # Ironic 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ironic.common import state_machine, states
+from ironic.common import states
 
 from baremetal_acc.model.action import Release
 from baremetal_acc.model.job import Flow, Job
@@ -22,6 +22,7 @@ from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc_ironic.host_power import host_start
 from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
 from baremetal_acc_ironic.state.node_state import NodeState, Opened, StartAllowed, Watched
+from tests.ironic import releases
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 PROVEN = NodeState(proven=NOW - timedelta(days=3), handed_over=True, lifecycle=4)
@@ -70,7 +71,7 @@ def against(situation: Situation) -> tuple[Obstacle, ...]:
 
 def test_the_table_has_every_provision_state_of_ironic_and_no_other() -> None:
     """A state that Ironic gains has to be thought of here before anything starts a host in it."""
-    ironics = set(state_machine.machine.states)
+    ironics = set(releases.MACHINE.states)
     assert ironics == MAY_START.keys()
     assert ironics == TENANTS | FREE | RAMDISK | NOTHING
 

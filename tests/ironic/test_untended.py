@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from ironic.common import state_machine, states
+from ironic.common import states
 from ironic.drivers.modules import ipmitool
 from oslo_messaging.notify import _impl_test
 
@@ -22,7 +22,7 @@ from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch, w
 from baremetal_acc_ironic.periodics.watch_states import EXPECTED, ExpectedState
 from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.node_state import NodeState, StartAllowed
-from tests.ironic import ipmi_case
+from tests.ironic import ipmi_case, releases
 from tests.ironic.api import LESSEE
 from tests.ironic.ipmi_case import IpmiCase
 from tests.ironic.test_gate import writing
@@ -39,7 +39,7 @@ class TestTable:
 
     def test_it_has_every_state_of_ironic_and_no_other(self) -> None:
         """A state that Ironic gains has to be thought of."""
-        assert set(state_machine.machine.states) == EXPECTED.keys()
+        assert set(releases.MACHINE.states) == EXPECTED.keys()
 
     def test_every_state_in_which_a_host_may_be_on_for_long_is_watched(self) -> None:
         """The others are ended by Ironic itself, or hold the lock of the node."""

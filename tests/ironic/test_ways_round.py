@@ -17,6 +17,7 @@ from baremetal_acc_ironic import compat
 from baremetal_acc_ironic.authorization import requester
 from baremetal_acc_ironic.state import certificate
 from baremetal_acc_ironic.steps.step_errors import StepFailed
+from tests.ironic import releases
 from tests.ironic.api import LESSEE, OWNER, VERSION, is_refused
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import RolesCase
@@ -78,7 +79,7 @@ class RoundCase(RolesCase):
             steps=ordered,
             owner=owner,
             public=public,
-            disable_ramdisk=True,
+            disable_ramdisk=releases.INSTALLED >= 35,  # Ironic 32 takes such a runbook for a cleaning only
             extra={},
             traits=[TRAIT],
         )
