@@ -17,6 +17,11 @@ SERIES = {32: '2025.2', 35: '2026.1', 39: '2026.2'}
 INSTALLED = int(metadata.version('ironic').partition('.')[0])
 
 
+LATER_ROUTES = frozenset(
+    f'v1.runbook.RunbookTraitsController.{method}' for method in ('delete', 'put') if max(SERIES) > INSTALLED
+)
+"""Routes of the API that the installed Ironic does not have yet."""
+
 try:
     from ironic.common.state_machine import machine as MACHINE  # noqa: N812
 except ImportError:

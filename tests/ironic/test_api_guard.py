@@ -26,6 +26,7 @@ from baremetal_acc_ironic.authorization import api_guard, api_routes, interface_
 from baremetal_acc_ironic.authorization.api_routes import CHECKED, HARMLESS, READS, RouteCheck
 from baremetal_acc_ironic.host_power import host_start
 from baremetal_acc_ironic.state import node_store
+from tests.ironic import releases
 from tests.ironic.api import LESSEE, OWNER, with_api
 from tests.ironic.roles_case import STRANGER, RolesCase
 from tests.ironic.test_api import (
@@ -667,7 +668,7 @@ class TestTable:
         routes = api_routes.find_routes()
         assert () == api_routes.unclassified(routes)
         assert set() == CHECKED.keys() & HARMLESS.keys()
-        assert (CHECKED.keys() | HARMLESS.keys()) <= routes.keys()
+        assert (CHECKED.keys() | HARMLESS.keys()) - routes.keys() <= releases.LATER_ROUTES
         assert all(reason for reason in HARMLESS.values())
 
     def test_what_reads_has_no_body(self) -> None:
