@@ -3,7 +3,7 @@
 #
 # Two commands: make demo and make test. make help lists the rest; what is needed rarely is a session of nox (noxfile.py).
 #
-# Targets install what they need into .venv, with the versions of constraints.txt; the second run finds it there.
+# Targets install what they need into .venv, with the versions and hashes of requirements/; the second run finds it there.
 
 # Without PATH in the environment Python cannot determine sys.executable.
 export PATH := $(or $(PATH),/usr/local/bin:/usr/bin:/bin)
@@ -14,12 +14,14 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
-INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
+# pip accepts a file only if its hash is in the lock file.
+INSTALL := $(PIP) install --require-hashes --requirement
+# Our own build needs setuptools only, which is locked: no isolated environment with versions of today.
+OURS := $(PIP) install --no-deps --no-build-isolation --editable .
 
 BENCHMARKS := inventory fleet flash placement ipmi
 SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
-	guards mutation verbs
+	guards mutation verbs matrix
 
 .PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs man check
 .DELETE_ON_ERROR:
@@ -117,6 +119,11 @@ soak-guards: .venv/.installed-test
 soak-mutation: .venv/.installed-test
 	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
 
+# The unit tests with each Python and with the libraries of each series of OpenStack (see doc/source/contributor/soak.rst).
+# MATRIX_ARGS: --only 3.11/2026.1, --ironic, --processes N.
+soak-matrix: .venv/.installed-test
+	$(BIN)/python -m tests.tools.matrix --folder $(or $(MATRIX_FOLDER),/tmp/baremetal-acc-matrix) $(MATRIX_ARGS)
+
 # The host's way to an emulated BMC, with QEMU's devices at its other end.
 soak-qemu: .venv/.installed-test
 	tests/tools/programs.sh qemu
@@ -155,25 +162,26 @@ soak-race: .venv/.installed-test
 soak-verbs: .venv/.installed-test
 	$(BIN)/python -m tests.conditions.soak --processes $(or $(SOAK_PROCESSES),2) $(VERBS_ARGS)
 
-.venv/.made: constraints.txt
+.venv/.made:
 	@echo 'Making .venv with $(PYTHON)'
 	@$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv/bin/python install --quiet pip; }
-	@$(PIP) install --constraint constraints.txt setuptools wheel
 	@touch $@
 
-.venv/.installed-demo: .venv/.made setup.cfg
+.venv/.installed-demo: .venv/.made setup.cfg requirements/core.txt requirements/demo.txt
 	@echo 'Installing for the demo; the first time takes about a minute'
-	@$(INSTALL) --editable '.[demo]'
+	@$(INSTALL) requirements/demo.txt
+	@$(OURS)
 	@touch $@
 
-.venv/.installed-test: .venv/.made setup.cfg
+.venv/.installed-test: .venv/.made setup.cfg requirements/core.txt requirements/demo.txt requirements/test.txt
 	@echo 'Installing for the tests; the first time takes about two minutes'
-	@$(INSTALL) --editable '.[test,docs]'
+	@$(INSTALL) requirements/test.txt
+	@$(OURS)
 	@touch $@
 
-.venv/.installed-cloud: .venv/.installed-test
+.venv/.installed-cloud: .venv/.installed-test requirements/cloud.txt
 	@echo 'Installing Keystone for the tests of a whole cloud'
-	@$(INSTALL) --editable '.[test,docs,cloud]'
+	@$(INSTALL) requirements/cloud.txt
 	@touch $@
 
 # A test compares these files with the code.

@@ -24,10 +24,15 @@ def again(session: nox.Session) -> None:
 
 @nox.session(venv_backend='venv', python='3.11')
 def constraints(session: nox.Session) -> None:
-    """Write the versions that pip installs today to constraints.txt.
+    """Write the versions that pip installs today to constraints.txt, and the lock files with hashes (tests/tools/lock.py).
 
-    Name the oldest Python that is supported with ``--force-python``, and run ``make test`` afterwards.
+    Name the oldest Python that is supported with ``--force-python``, and run ``make test`` afterwards. With ``-- --keep``
+    constraints.txt stays as it is, and only the lock files are written.
     """
+    if session.posargs == ['--keep']:
+        session.install('--constraint', str(CONSTRAINTS), 'packaging', 'uv')
+        session.run('python', '-m', 'tests.tools.lock')
+        return
     session.install('setuptools', 'wheel')
     session.install('--no-build-isolation', '--editable', '.[test,docs,bench,cloud]')
     frozen = session.run(
@@ -38,6 +43,13 @@ def constraints(session: nox.Session) -> None:
     pinned = [line for line in frozen.splitlines() if '==' in line]
     comment = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith('#')]
     CONSTRAINTS.write_text('\n'.join([*comment, *sorted(pinned, key=lambda line: (line.upper(), line))]) + '\n')
+    session.run('python', '-m', 'tests.tools.lock')
+
+
+@nox.session(venv_backend='none')
+def sbom(session: nox.Session) -> None:
+    """Write the SBOM of the runtime dependencies, which wheel and sdist have, from the lock files (tests/tools/sbom.py)."""
+    run_module(session, 'tests.tools.sbom')
 
 
 @nox.session(name='tenant-fields', venv_backend='none')

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of all tests: the path of the shared folder, and the option to fail a run in which a test is skipped."""
 
-import importlib
+import importlib.util
 import json
 import logging
 import os
@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from oslo_service import backend
 
-# Before anything else that uses oslo.service, which would choose eventlet: Ironic's test code needs this one, and which file is
-# collected first depends on which tests have failed last.
-backend.init_backend(backend.BackendType.THREADING)
+if importlib.util.find_spec('oslo_service') is not None:  # the core does without it
+    from oslo_service import backend
+
+    # Before anything else that uses oslo.service, which would choose eventlet: Ironic's test code needs this one, and which
+    # file is collected first depends on which tests have failed last.
+    backend.init_backend(backend.BackendType.THREADING)
 
 if 'CI' not in os.environ:  # there Hypothesis is patient by itself, and each of some hundred processes would import it
     from hypothesis import HealthCheck, settings
