@@ -14,7 +14,7 @@ from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.scheduling.provider_names import CLASSES, PREFIX
-from doc import manual, support
+from doc import manual, matrix, support
 from doc.rst import plain, table
 
 IN_FORCE = {
@@ -86,6 +86,7 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     'manual-commands': manual.command_list,
     'manual-common': manual.common_options,
     'manual-global': manual.global_options,
+    'matrix': matrix.page,
     'support': support_matrix,
 }
 """What ``.. from-code::`` knows."""

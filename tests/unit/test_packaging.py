@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 TREE = Path(__file__).parents[2]
+SBOM = Path('requirements', 'baremetal-acc.cdx.json')
 IMPORT_PACKAGES = {'baremetal_acc': TREE, 'baremetal_acc_ironic': TREE / 'interfaces'}
 
 
@@ -69,10 +70,11 @@ def copied_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a build needs of the tree: a build leaves its traces beside setup.cfg, so it runs on a copy."""
     copy = tmp_path_factory.mktemp('build') / 'tree'
     copy.mkdir()
-    for name in ('baremetal_acc', 'interfaces', 'etc'):
+    for name in ('baremetal_acc', 'build_backend', 'interfaces', 'etc'):
         if (TREE / name).is_dir():
             shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
-    for name in ('setup.cfg', 'pyproject.toml', 'README.rst', 'LICENSE'):
+    (copy / SBOM.parent).mkdir()
+    for name in ('setup.cfg', 'pyproject.toml', 'MANIFEST.in', 'README.rst', 'LICENSE', SBOM):
         shutil.copy(TREE / name, copy / name)
     return copy
 
@@ -89,7 +91,7 @@ def wheel(copied_tree: Path) -> zipfile.ZipFile:
 @pytest.fixture(scope='module')
 def sdist(copied_tree: Path) -> tarfile.TarFile:
     """The source archive that the build backend makes of the tree."""
-    code = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+    code = "import sys; sys.path.insert(0, 'build_backend'); import with_sbom; with_sbom.build_sdist('dist')"
     subprocess.run([sys.executable, '-W', 'ignore', '-c', code], cwd=copied_tree, check=True, capture_output=True, timeout=300)
     (built,) = (copied_tree / 'dist').glob('*.tar.gz')
     return tarfile.open(built)
@@ -121,6 +123,20 @@ def test_the_source_archive_holds_every_file(sdist: tarfile.TarFile) -> None:
     packed = {name.split('/', 1)[1] for name in sdist.getnames() if '/' in name}
     in_tree = {f'interfaces/{name}' if name.startswith('baremetal_acc_ironic/') else name for name in files_on_disk()}
     assert set() == (in_tree | {'setup.cfg', 'pyproject.toml', 'README.rst', 'LICENSE'}) - packed
+
+
+def test_the_wheel_and_the_source_archive_carry_the_sbom(wheel: zipfile.ZipFile, sdist: tarfile.TarFile) -> None:
+    """The wheel where PEP 770 wants it; the source archive with what builds that wheel. test_sbom.py reads what it says."""
+    expected = (TREE / SBOM).read_bytes()
+    (inside,) = (name for name in wheel.namelist() if '.dist-info/sboms/' in name)
+    assert expected == wheel.read(inside)
+    (record,) = (name for name in wheel.namelist() if name.endswith('.dist-info/RECORD'))
+    assert f'{inside},sha256=' in wheel.read(record).decode()
+    packed = {name.split('/', 1)[1]: name for name in sdist.getnames() if '/' in name}
+    archived = sdist.extractfile(packed[SBOM.as_posix()])
+    assert archived is not None
+    assert expected == archived.read()
+    assert 'build_backend/with_sbom.py' in packed
 
 
 def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
