@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of the peers: one of their own, with the versions of constraints.txt, and without baremetal-acc."""
+"""The environment of the peers: one of their own, locked by requirements/bench.txt, without baremetal-acc."""
 
 import configparser
 import re
@@ -13,6 +13,7 @@ from benchmarks.inventory.harness import TOP, WORK
 
 ENVIRONMENT = WORK / 'venv'
 PYTHON = ENVIRONMENT / 'bin' / 'python'
+LOCK = TOP / 'requirements' / 'bench.txt'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,32 +48,20 @@ def requirements() -> list[str]:
 
 
 def install() -> None:
-    """Make the environment, each requirement by itself: one that cannot be had leaves the others."""
+    """Make the environment from the lock file, which pip verifies. What cannot be had is missing in all of it."""
     stamp = ENVIRONMENT / '.installed'
-    wanted = '\n'.join([*requirements(), (TOP / 'constraints.txt').read_text(encoding='utf-8')])
+    wanted = LOCK.read_text(encoding='utf-8')
     if stamp.exists() and stamp.read_text(encoding='utf-8') == wanted:
         return
-    print('Installing the peers into .bench/venv; the first time takes about a minute', file=sys.stderr)
+    print('Installing the peers into .bench/venv; the first time takes about two minutes', file=sys.stderr)
     ENVIRONMENT.parent.mkdir(exist_ok=True)
     if not PYTHON.exists():
         subprocess.run([sys.executable, '-m', 'venv', str(ENVIRONMENT)], check=True)
-    whole = True
-    for requirement in requirements():
-        pip = [
-            str(PYTHON),
-            '-m',
-            'pip',
-            '--quiet',
-            '--disable-pip-version-check',
-            'install',
-            '--constraint',
-            str(TOP / 'constraints.txt'),
-        ]
-        done = subprocess.run([*pip, requirement], capture_output=True, text=True, check=False)
-        if done.returncode:
-            whole = False
-            print(f'{requirement} could not be installed: {done.stderr.strip()[-300:]}', file=sys.stderr)
-    if whole:
+    pip = [str(PYTHON), '-m', 'pip', '--quiet', '--disable-pip-version-check', 'install', '--require-hashes', '--requirement']
+    done = subprocess.run([*pip, str(LOCK)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f'the peers could not be installed: {done.stderr.strip()[-300:]}', file=sys.stderr)
+    else:
         stamp.write_text(wanted, encoding='utf-8')
 
 

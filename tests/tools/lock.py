@@ -4,8 +4,8 @@
 
 ``python -m tests.tools.lock`` resolves each set of requirements by uv, for every Python that is supported:
 
-* ``requirements/core.txt``, ``demo.txt``, ``test.txt`` and ``cloud.txt`` with the versions of ``constraints.txt``. Each one includes the one
-  before.
+* ``requirements/core.txt``, ``demo.txt``, ``test.txt``, ``cloud.txt`` and ``bench.txt`` with the versions of ``constraints.txt``.
+  Each one includes the one before.
 * ``tests/constraints/lowest.txt`` with the lower bounds that setup.cfg declares for the core and the emulator, and what their
   unit tests need.
 
@@ -44,6 +44,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
     'demo': (bounds.CORE, 'demo'),
     'test': (bounds.CORE, 'demo', 'test', 'docs'),
     'cloud': (bounds.CORE, 'demo', 'test', 'docs', 'cloud'),
+    'bench': (bounds.CORE, 'demo', 'test', 'docs', 'cloud', 'bench'),
 }
 """The core and the extras of each lock file. Each set contains the one before."""
 

@@ -470,10 +470,13 @@ def test_the_bar_of_schedules_is_about_the_worst_of_all_trees():
     assert {way: pytest.approx(worst[way]) for way in worst} == {way: run._worst(ratios, expand=way) for way in worst}
 
 
-def test_peers_are_pinned_like_everything_else(tree: Path):
-    """Each requirement of the extra bench stands in constraints.txt."""
-    pinned = {line.partition('==')[0].lower() for line in (tree / 'constraints.txt').read_text().splitlines() if '==' in line}
-    assert set() == {re.split('[<>=!~]', one)[0] for one in peers.requirements()} - pinned
+def test_peers_are_locked_like_everything_else():
+    """requirements/bench.txt has each requirement of the extra bench, or includes it (test_lock.py compares the versions)."""
+    locked = peers.LOCK.read_text(encoding='utf-8') + ''.join(
+        (peers.LOCK.parent / f'{name}.txt').read_text(encoding='utf-8') for name in ('test', 'demo', 'core')
+    )
+    names = {line.partition('==')[0] for line in locked.splitlines() if '==' in line}
+    assert set() == {re.split('[<>=!~]', one)[0].replace('_', '-') for one in peers.requirements()} - names
     assert {need for peer in peers.PEERS for need in peer.needs} <= {re.split('[<>=!~]', r)[0] for r in peers.requirements()}
 
 
