@@ -18,7 +18,10 @@ RUN_BY = {
 """The files whose tests run the commands of a page. The page of the demo has none: its command is that of the quickstart."""
 
 NOT_RUN = {
-    ('quickstart', 'apt-get install ca-certificates curl git make python3-venv'): 'installs packages on the machine of the reader',
+    (
+        'quickstart',
+        'apt-get install ca-certificates curl git make python3-venv',
+    ): 'installs packages on the machine of the reader',
     ('emulator', 'qemu-system-x86_64 ...'): 'a part of the command line of QEMU; make soak-qemu runs QEMU with these devices',
     ('README', 'make demo '): '.ci/run runs it, in a copy of the checkout',
     ('README', 'make test '): '.ci/run runs it, in a copy of the checkout',

@@ -23,8 +23,8 @@ that the services end with the test that started them). If a service dies by its
 tail of its log and exits with code 1.
 
 ``--emulate PRODUCT`` starts an emulated machine too; ``emulator`` is then the path of a file (mode 0600) with the addresses of
-the machine's BMCs, its host agent API (``door``) and its control API, and with the passwords of the BMCs. ``nodes.json``, next to
-it, describes the machine's node for ``baremetal create``.
+the machine's BMCs, its host agent API (``door``) and its control API, and with the passwords of the BMCs. ``nodes.json``, next
+to it, describes the node of the machine for ``baremetal create``.
 
 A state directory can be used again: databases and, if they are still free, ports stay, so that a restarted Ironic finds
 its nodes and jobs. ``auth_strategy`` of Ironic is ``noauth``, which switches its policy off; an extra configuration

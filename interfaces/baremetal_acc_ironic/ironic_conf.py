@@ -3,7 +3,7 @@
 """Write a configuration file for ``ironic.conf.d`` that adds the hardware types of this package to Ironic's own.
 
 In oslo.config a list in a later file replaces the list of an earlier file, so no file can add to a list. The file that is
-written here has whole lists: those of Ironic's other files, with ours added. It has to be written again when these lists change.
+written here has whole lists: those of the other files, with ours added. When these change, it has to be written again.
 """
 
 import argparse
@@ -47,8 +47,8 @@ HEAD = """\
 # A list in this file replaces the list of the files that Ironic reads before it. So each list has Ironic's values from those
 # files, and ours. Write the file again after you change one of these options there.
 #
-# Ironic reads /etc/ironic/ironic.conf.d after /etc/ironic/ironic.conf. But a service that is started with --config-file FILE and
-# without --config-dir reads FILE last: give it --config-dir /etc/ironic/ironic.conf.d after --config-file.
+# Ironic reads /etc/ironic/ironic.conf.d after /etc/ironic/ironic.conf. But a service that is started with --config-file FILE
+# and without --config-dir reads FILE last: give it --config-dir /etc/ironic/ironic.conf.d after --config-file.
 """
 
 
@@ -94,7 +94,7 @@ def order(given: Sequence[ConfSource]) -> list[Path]:
 def read(files: Iterable[Path]) -> cfg.ConfigOpts:
     """Read Ironic's lists, and our options, from configuration files.
 
-    :raises DocumentError: a file cannot be read.
+    :raises DocumentError: a file cannot be read, or an option has no valid value.
     """
     conf = cfg.ConfigOpts()
     conf.register_opts(default.driver_opts)
@@ -103,7 +103,10 @@ def read(files: Iterable[Path]) -> cfg.ConfigOpts:
     paths = [str(path) for path in files]
     try:
         conf(args=[], project=PROJECT, default_config_files=paths, default_config_dirs=[])
-    except (cfg.ConfigFilesNotFoundError, cfg.ConfigFilesPermissionDeniedError, cfg.ParseError) as exc:
+        for option in default.driver_opts:
+            conf[option.dest]  # oslo.config converts a value when it is read
+        conf.api[MIDDLEWARE]
+    except (cfg.Error, ValueError) as exc:
         raise DocumentError(path=', '.join(paths), what=str(exc)) from exc
     return conf
 
@@ -115,7 +118,7 @@ WITHOUT_RAMDISK: Mapping[str, str] = {'deploy': 'noop', 'boot': 'fake'}
 def add_types(conf: cfg.ConfigOpts, types: Sequence[str], *, without_ramdisk: bool) -> Iterator[AddedList]:
     """Yield the lists that enable hardware types of ours next to what is enabled already.
 
-    An option of interfaces that is not set, and for which Ironic determines the interfaces from the hardware types, is left alone.
+    Where an option is not set and Ironic determines the interfaces from the hardware types, nothing is yielded.
 
     :param without_ramdisk: enable the interfaces of nodes that Ironic does not image, too.
     :raises UsageError: a default interface is set that a hardware type does not support: no conductor would start.
@@ -239,7 +242,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         '--config-file', action=_AddSource, metavar='FILE', dest='sources', help='as the services are started with it'
     )
-    made.add_argument('--config-dir', action=_AddSource, metavar='DIR', dest='sources', help='as the services are started with it')
+    made.add_argument(
+        '--config-dir', action=_AddSource, metavar='DIR', dest='sources', help='as the services are started with it'
+    )
     made.add_argument(
         '--hardware-type',
         action='append',

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of the command ``baremetal-acc-ironic-conf``. Exit codes: 0 done, 2 an argument or Ironic's configuration is wrong."""
+"""Entry point of the command ``baremetal-acc-ironic-conf``.
+
+Exit codes: 0 done, 2 an argument or Ironic's configuration is wrong.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_of_the_page_of_the_emulator(tmp_path):
-    """Emulate a server and a tray; images and packages are those whose digests the page shows; a write of a tenant is refused."""
+    """Emulate a server and a tray; images have the digests that the page shows; a write of a tenant is refused."""
     emulate, package, send, door, build, write, upgrade = run_on('emulator')
     terminal = Terminal(tmp_path, {'NO_PROXY': '*'})
     with terminal.emulating(emulate.words):
@@ -53,7 +53,9 @@ def test_the_commands_of_the_reference(tmp_path, folder):
     listed, streamed, fleet, apply, backup = run_on('cli')
     terminal = Terminal(tmp_path, {'PW': ''})
     del terminal.environ['XDG_STATE_HOME']
-    with terminal.emulating('baremetal-acc emulate acc-server --flash-seconds 0.2 --ready-file ready.json --bmcs-file fleet.yaml'):
+    with terminal.emulating(
+        'baremetal-acc emulate acc-server --flash-seconds 0.2 --ready-file ready.json --bmcs-file fleet.yaml'
+    ):
         targets = yaml.safe_load((tmp_path / 'fleet.yaml').read_text())['targets']
         bmcs = targets['acc-server']['bmcs']
         shown = json.loads(listed.output)

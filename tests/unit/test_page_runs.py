@@ -41,8 +41,8 @@ def test_commands_are_read_with_their_lines_and_what_they_print(tmp_path: Path, 
     """After a backslash, and while a quotation mark is open; not what has no prompt."""
     page = tmp_path / 'page.rst'
     page.write_text(
-        'One\n===\n\n::\n\n    $ make demo \\\n        A=1\n    done\n    $ python -c \'a\n      b\'\n\n'
-        'Two\n---\n\n    $ curl x   # y\'s\n    curl no\n    pip install x\n\n    make it\n'
+        "One\n===\n\n::\n\n    $ make demo \\\n        A=1\n    done\n    $ python -c 'a\n      b'\n\n"
+        "Two\n---\n\n    $ curl x   # y's\n    curl no\n    pip install x\n\n    make it\n"
     )
     monkeypatch.setattr(pages, 'path_of', lambda _: page)
     first, second, third = pages.commands('page')
