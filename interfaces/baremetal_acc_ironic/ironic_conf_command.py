@@ -19,14 +19,14 @@ ERROR = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run :mod:`baremetal_acc_ironic.ironic_conf`, which needs Ironic."""
     try:
-        from baremetal_acc_ironic import ironic_conf
+        from baremetal_acc_ironic import ironic_conf, opts
     except ModuleNotFoundError as exc:
         missing = (exc.name or '').partition('.')[0]
         what = f"Python module {missing} is not installed; this command reads Ironic's configuration"
         sys.stderr.write(f'{PROGRAM}: {what} (run it where a conductor runs, or pip install baremetal-acc[ironic])\n')
         return ERROR
     arguments = ironic_conf.parser().parse_args(argv)
-    types = arguments.hardware_type or [ironic_conf.opts.REDFISH_ACC]
+    types = arguments.hardware_type or [opts.REDFISH_ACC]
     out: Path | None = arguments.output.absolute() if arguments.output else None
     try:
         before = [path for path in ironic_conf.order(arguments.sources) if path != out]

@@ -136,10 +136,9 @@ def test_a_default_that_no_type_of_ours_supports_is_an_error(etc: Etc, capsys: p
 
 def test_a_file_that_cannot_be_read_is_an_error(etc: Etc, capsys: pytest.CaptureFixture[str]) -> None:
     """The error names it."""
-    for text in ('no section\n', '[DEFAULT]\nenabled_boot_interfaces = "pxe\n'):
-        etc.main.write_text(text)
-        assert 2 == etc.run()
-        assert str(etc.main) in capsys.readouterr().err
+    etc.main.write_text('no section\n')
+    assert 2 == etc.run()
+    assert f'{etc.main}:1' in capsys.readouterr().err
 
 
 def test_every_kind_of_interface_is_known() -> None:

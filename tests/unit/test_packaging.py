@@ -325,12 +325,20 @@ def test_everything_that_is_installed_for_tests_is_pinned() -> None:
     assert {name: pinned[name] for name in wanted} == installed
 
 
-def test_the_status_command_says_what_is_missing_where_ironic_is_not_installed():
+@pytest.mark.parametrize(
+    ('module', 'program', 'code'),
+    [
+        ('status_command', 'baremetal-acc-status', 255),
+        ('ironic_conf_command', 'baremetal-acc-ironic-conf', 2),
+    ],
+)
+def test_a_command_of_ironic_says_what_is_missing_where_ironic_is_not_installed(module, program, code):
     """One line, no traceback."""
-    hidden = "import sys; sys.modules['ironic'] = None; from baremetal_acc_ironic.status_command import main; sys.exit(main())"
+    hidden = f"import sys; sys.modules['ironic'] = None; from baremetal_acc_ironic.{module} import main; sys.exit(main())"
     environ = {'PYTHONPATH': f'{TREE}:{TREE / "interfaces"}'}
     done = subprocess.run([sys.executable, '-c', hidden], capture_output=True, text=True, env=environ, check=False)
-    assert 255 == done.returncode
-    assert 'baremetal-acc-status: error: Python module ironic is not installed' in done.stderr
+    assert code == done.returncode
+    assert done.stderr.startswith(f'{program}: ')
+    assert 'Python module ironic is not installed' in done.stderr
     assert 'pip install baremetal-acc[ironic]' in done.stderr
     assert 1 == len(done.stderr.splitlines())
