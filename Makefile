@@ -21,7 +21,7 @@ OURS := $(PIP) install --no-deps --no-build-isolation --editable .
 
 BENCHMARKS := inventory fleet flash placement ipmi
 SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
-	guards mutation verbs matrix
+	guards mutation verbs matrix docs
 
 .PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs man check
 .DELETE_ON_ERROR:
@@ -110,6 +110,10 @@ soak-exploration: .venv/.installed-test
 # TREES_ARGS: --looks N, --seconds N, --tree NAME, --only NUMBER.
 soak-trees: .venv/.installed-test
 	$(BIN)/python -m tests.damaged_trees.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(TREES_FOLDER),/tmp/baremetal-acc-trees) $(TREES_ARGS)
+
+# All commands of the pages on Ironic, and the quickstart with the demo (make test runs those that take less).
+soak-docs: .venv/.installed-test
+	BAREMETAL_ACC_DOCS=all $(BIN)/python -m pytest -q tests/journey/test_pages.py
 
 # Every guard is taken out of a copy, and its tests must fail.
 soak-guards: .venv/.installed-test

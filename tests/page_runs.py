@@ -13,6 +13,7 @@ RUN_BY = {
     'install': ('tests/journey/test_pages.py',),
     'ironic': ('tests/journey/test_pages.py',),
     'attach': ('tests/journey/test_pages.py',),
+    'deployers': (),
     README: ('tests/journey/test_pages.py',),
 }
 """The files whose tests run the commands of a page. The page of the demo has none: its command is that of the quickstart."""
@@ -28,6 +29,7 @@ NOT_RUN = {
     ('README', "pip install 'baremetal-acc[ironic]'"): 'the package is not on PyPI yet; make demo installs this extra',
     ('install', 'pip install baremetal-acc'): 'the package is not on PyPI yet; .ci/run installs the core from the checkout',
     ('README', 'openstack role add'): 'needs Keystone',
+    ('deployers', 'kolla-build'): 'needs Kolla and Docker; the page says that it was not tried',
 }
 """Commands that no test runs, by the page and how they begin, with the reason."""
 

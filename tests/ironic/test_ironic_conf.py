@@ -9,6 +9,7 @@ from ironic.conf import api, default
 from oslo_config import cfg
 
 from baremetal_acc_ironic import ironic_conf, ironic_conf_command
+from tests.pages import block_with
 
 NAME = '50-baremetal-acc.conf'
 
@@ -56,6 +57,17 @@ def test_the_sample_is_current(tree: Path, capsys: pytest.CaptureFixture[str]) -
     assert 0 == ironic_conf_command.main(['--config-file=/dev/null'])
     sample = tree / 'etc/baremetal_acc/ironic.conf.d' / NAME
     assert sample.read_text() == capsys.readouterr().out, 'run: make samples'
+
+
+def test_the_example_for_kolla_ansible_has_the_lists_of_the_sample(tree: Path, tmp_path: Path) -> None:
+    """Kolla-Ansible sets none of them, so Ironic's defaults apply there."""
+    page = tmp_path / 'page.conf'
+    page.write_text(block_with('deployers', 'ini', 'automated_clean'))
+    shown = ironic_conf.read([page])
+    sample = ironic_conf.read([tree / 'etc/baremetal_acc/ironic.conf.d' / NAME])
+    options = [option.dest for option in default.driver_opts]
+    assert [sample[name] for name in options] == [shown[name] for name in options]
+    assert sample.api.middleware == shown.api.middleware
 
 
 def test_it_adds_to_lists(etc: Etc) -> None:
