@@ -44,7 +44,7 @@ class Terminal:
     def __init__(self, folder: Path, further: Mapping[str, str] | None = None) -> None:
         path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'
         self.environ = {'PATH': path, 'HOME': str(folder), 'XDG_STATE_HOME': str(folder / 'state'), 'COLUMNS': '200'}
-        self.environ |= dict(further or {})
+        self.environ |= {name: os.environ[name] for name in ('PYTHONPATH',) if name in os.environ} | dict(further or {})
         self.folder = folder
 
     def say(self, words: str, *, seconds: float = SECONDS) -> Said:
