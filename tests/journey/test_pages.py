@@ -24,7 +24,7 @@ from baremetal_acc.demo.service_files import IRONIC_CONF
 from baremetal_acc_ironic import ironic_conf_command
 from tests.operator_folder import write_operator_folder
 from tests.page_runs import run_on
-from tests.pages import PageCommand, block_with
+from tests.pages import block_with
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.journey
@@ -107,11 +107,11 @@ def replaced(text: str, words: Mapping[str, str]) -> str:
     return text
 
 
-def written_drop_in(command: PageCommand, folder: Path, before: list[Path]) -> Path:
-    """The file that the command of the page writes for an Ironic that is started with some files."""
+def written_drop_in(words: str, folder: Path, before: list[Path]) -> Path:
+    """The file that a command of the pages writes for an Ironic that is started with some files."""
     path = folder / 'ironic.conf.d' / Path(DROP_IN).name
-    path.parent.mkdir()
-    program, *arguments = shlex.split(command.words.replace(DROP_IN, str(path)))
+    path.parent.mkdir(exist_ok=True)
+    program, *arguments = shlex.split(words.replace(DROP_IN, str(path)))
     assert ('baremetal-acc-ironic-conf', True) == (program, str(path) in arguments)
     sources = [f'--config-file={name}' for name in before]
     assert 0 == ironic_conf_command.main([*sources, f'--config-dir={path.parent}', *arguments])
@@ -146,12 +146,12 @@ def test_the_commands_of_the_pages_on_ironic(tmp_path: Path, emulated_machine: A
     theirs.write_text(THEIRS)
     present = tmp_path / 'present.conf'
     present.write_text(IRONIC_CONF.format(state=tmp_path / 'state', port=6385))
-    # Two files: the page on Ironic has both hardware types, the README has nodes that Ironic does not image.
-    more = ' --without-ramdisk'
-    assert more in write_conf.words
-    command = both if has_ipmitool else write_conf
-    words = command.words if more in command.words else command.words + more
-    drop_in = written_drop_in(PageCommand(page='', line=0, words=words, output=''), tmp_path, [present, theirs])
+    drop_in = written_drop_in(both.words, tmp_path, [present, theirs])
+    assert 'ipmi-acc' in drop_in.read_text()
+    drop_in = written_drop_in(write_conf.words, tmp_path, [present, theirs])
+    assert 'ipmi-acc' not in drop_in.read_text()
+    if has_ipmitool:  # both types, and nodes that Ironic does not image
+        drop_in = written_drop_in(f'{both.words} --without-ramdisk', tmp_path, [present, theirs])
 
     ca = tmp_path / 'bmc-ca.pem'
     ca.write_text(''.join(Path(bmc.verify_ca).read_text() for bmc in (host, dpu)))
@@ -201,8 +201,7 @@ def test_the_commands_of_the_pages_on_ironic(tmp_path: Path, emulated_machine: A
 
 def accelerators(client: Client) -> list[dict[str, Any]]:
     """Those in the inventory of the node."""
-    path = Path('inventory.json')
-    found = json.loads(client.say(f'baremetal node inventory save NODE --file {path}') or path.read_text())
+    found = json.loads(client.say('baremetal node inventory save NODE'))
     cards: list[dict[str, Any]] = found['plugin_data']['baremetal_acc']['inventory']['accelerators']
     return cards
 
