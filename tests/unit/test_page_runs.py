@@ -3,6 +3,7 @@
 """Every command of the pages has its prompt, and a test that runs it or a reason why none does."""
 
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,29 @@ def test_commands_are_read_with_their_lines_and_what_they_print(tmp_path: Path, 
     assert [third] == pages.commands('page', after='Two')
     assert [first, second] == pages.commands('page', before='Two')
     assert ['    make it'] == pages.without_prompt('page')
+
+
+INLINE = re.compile(r'``((?:baremetal|baremetal-acc) [a-z](?![^`]* 1``)[^`]*)``')
+"""A command in the text. ``baremetal-acc image 1`` is what a signature covers."""
+
+
+def known_commands() -> set[str]:
+    """What the client of Ironic and our command line have, by the entry points of both."""
+    theirs = {point.name.replace('_', ' ') for point in metadata.entry_points(group='openstack.baremetal.v1')}
+    ours = {f'baremetal-acc {point.name}' for point in metadata.entry_points(group='baremetal_acc.cli')}
+    return theirs | ours
+
+
+def test_a_command_in_the_text_exists(tree: Path) -> None:
+    """On every page: a reader types it as it stands there. A group of commands (``baremetal-acc pool``) counts as one."""
+    known = known_commands()
+    groups = {name.rsplit(' ', 1)[0] for name in known if name.count(' ') > 1} | {*known}
+    unknown = []
+    found = 0
+    for path in [tree / 'README.rst', *(tree / 'doc' / 'source').rglob('*.rst')]:
+        for words in INLINE.findall(' '.join(path.read_text(encoding='utf-8').split())):
+            found += 1
+            if not any(words == name or words.startswith(f'{name} ') for name in groups):
+                unknown.append(f'{path.name}: {words}')
+    assert [] == unknown
+    assert found > 100
