@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from baremetal_acc import atomic_file
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, UsageError
 
 PROGRAM = 'baremetal-acc-ironic-conf'
 ERROR = 2
@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     types = arguments.hardware_type or [opts.REDFISH_ACC]
     out: Path | None = arguments.output.absolute() if arguments.output else None
     try:
+        if out is not None and not out.parent.is_dir():
+            raise UsageError(argument='--output', what=f'there is no folder {out.parent}', hint='create it')
         before = [path for path in ironic_conf.order(arguments.sources) if path != out]
         conf = ironic_conf.read(before)
         lists = [*ironic_conf.add_types(conf, types, without_ramdisk=arguments.without_ramdisk)]

@@ -153,6 +153,13 @@ def test_a_file_that_cannot_be_read_is_an_error(etc: Etc, capsys: pytest.Capture
     assert f'{etc.main}:1' in capsys.readouterr().err
 
 
+def test_a_folder_that_is_missing_is_an_error(etc: Etc, capsys: pytest.CaptureFixture[str]) -> None:
+    """An Ironic from PyPI has no ironic.conf.d."""
+    etc.folder.rmdir()
+    assert 2 == etc.run()
+    assert f'--output: there is no folder {etc.folder} (create it)' in capsys.readouterr().err
+
+
 def test_every_kind_of_interface_is_known() -> None:
     """By the options of Ironic."""
     assert {'bios', 'boot', 'deploy', 'firmware', 'inspect', 'management', 'power', 'vendor'} < {*ironic_conf.INTERFACES}
