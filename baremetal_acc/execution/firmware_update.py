@@ -313,8 +313,17 @@ def _unfit(at: StepContext, action: Flash | Program, image: Image) -> str | None
     if accelerator is None or found is None:
         return f'{action.ref} no longer belongs to this card'
     # What the plan saw may be hidden now, such as the location of a card whose host is off.
-    floor = demands(at.tools.baseline, accelerator, at.target.node).highest_floor
-    return unfit(action, image, at.tools.catalogue, accelerator, found, floor=floor, back=at.item.restoring)
+    wanted = demands(at.tools.baseline, accelerator, at.target.node)
+    return unfit(
+        action,
+        image,
+        at.tools.catalogue,
+        accelerator,
+        found,
+        floor=wanted.highest_floor,
+        floor_rule=wanted.highest_floor_rule,
+        back=at.item.restoring,
+    )
 
 
 def _as_now(action: Flash | Program, found: Component | None, inventory: Inventory | None) -> Flash | Program:

@@ -264,26 +264,37 @@ class FitsByNameOnly:
 
 
 class FloorCause(StrEnum):
-    """What raises the floor of security versions above that of the rules: the running version, or one written before."""
+    """What sets the floor of security versions: a rule, the running version, or one that is written before."""
 
+    RULE = 'rule'
     RUNNING = 'running'
     WRITTEN_BEFORE = 'written-before'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BelowFloor:
-    """The security version of an image is below the floor.
+class FloorOrigin:
+    """What sets a floor of security versions.
 
-    :ivar cause: None where the rules set the floor.
+    :ivar rule: the rule whose ``security_floor`` it is; for the other causes the rule in which ``downgrade = "allow"`` would
+        permit a lower one, None where nothing permits it.
     :ivar runs: the running version.
+    :ivar image: the image of the catalogue that has the security version of the floor.
     """
+
+    cause: FloorCause
+    rule: str | None
+    runs: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BelowFloor:
+    """The security version of an image is below the floor."""
 
     image: str
     security_version: int
     floor: int
-    cause: FloorCause | None = None
-    runs: str | None = None
-    rule: str | None = None
+    origin: FloorOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,6 +398,7 @@ class RestoreBelowFloor:
 
     security_version: int
     floor: int
+    origin: FloorOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ def unfit(
     component: Component,
     *,
     floor: int,
+    floor_rule: str | None = None,
     back: bool = False,
 ) -> str | None:
     """Return why the image that now has the name of a planned image must not be written, or None.
@@ -148,7 +149,7 @@ def unfit(
     Catalogue, baseline and BMC may all have changed since the plan was made.
 
     :param component: the component that is written, as it is now; of a slot, its item.
-    :param floor: the security floor that the baseline sets now.
+    :param floor: the security floor that the baseline sets now; ``floor_rule`` the rule that sets it.
     :param back: it is a rollback: the image is written over whatever a failed write has left.
     """
     if action.content is not None and image.content != action.content:
@@ -173,7 +174,8 @@ def unfit(
     if denied is not None:
         return f'version {image.version} is denied: {denied}'
     if image.security_version < floor:
-        return f'image {image.name} has security version {image.security_version}, the floor is {floor}'
+        by = '' if floor_rule is None else f', which security_floor of rule {floor_rule} sets'
+        return f'image {image.name} has security version {image.security_version}, the floor is {floor}{by}'
     if not back and not may_follow(image, component.version):
         return f'image {image.name} may be written over {", ".join(image.via)} only: plan again'
     return None
@@ -232,7 +234,13 @@ def security_version(
     images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None
 ) -> int | None:
     """Return the highest security version that the catalogue gives a version of a component; None if it does not know it."""
-    return max((i.security_version for i in _maybe(images, accelerator, component, version)), default=None)
+    found = most_secure(images, accelerator, component, version)
+    return None if found is None else found.security_version
+
+
+def most_secure(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> Image | None:
+    """Return the image of a version of a component with the highest security version; None if the catalogue has none."""
+    return max(_maybe(images, accelerator, component, version), key=lambda image: image.security_version, default=None)
 
 
 def denial(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> str | None:

@@ -3,7 +3,6 @@
 """Plan firmware writes and function programming, and refuse those that are not safe."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
@@ -179,10 +178,12 @@ def plan_write(
             subject=subject, before=highest, after=image.security_version, rule=wanted.firmware_rule
         )
         draft.note(accelerator, lowered)
-    below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=floor)
-    if floor > wanted.security_floor and image.kind is ImageKind.FIRMWARE:
-        cause = r.FloorCause.RUNNING if highest == running else r.FloorCause.WRITTEN_BEFORE
-        below = replace(below, cause=cause, runs=component.version, rule=wanted.firmware_rule)
+    origin = _by_rule(wanted)
+    if floor > wanted.security_floor:
+        # Nothing permits a lower revocation.
+        rule = wanted.firmware_rule if image.kind is ImageKind.FIRMWARE else None
+        origin = _floor_origin(draft, accelerator, component, before, rule, is_running=highest == running)
+    below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=floor, origin=origin)
     unsafe = (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, below))
     for reason in unsafe:
         draft.refuse(accelerator, subject, reason)
@@ -193,7 +194,7 @@ def plan_write(
     if restore is None and image.kind is ImageKind.FIRMWARE:
         draft.note(accelerator, n.NoRestoreImage(subject=subject, image=image.name))
     if restore is not None:
-        for problem in _unsafe_restore(draft, accelerator, component, image, restore, floor):
+        for problem in _unsafe_restore(draft, accelerator, component, image, restore, floor, origin):
             draft.refuse(accelerator, subject, r.NoWayBack(image=restore, problem=problem))
     put_back = draft.image(restore)
     is_lower = image.security_version < highest
@@ -227,6 +228,28 @@ def plan_write(
     plan_release(draft, accelerator, WritablePart(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
+def _by_rule(wanted: Demands) -> r.FloorOrigin:
+    return r.FloorOrigin(cause=r.FloorCause.RULE, rule=wanted.security_floor_rule)
+
+
+def _floor_origin(
+    draft: PlanDraft,
+    accelerator: Accelerator,
+    component: Component,
+    before: tuple[Image, ...],
+    rule: str | None,
+    *,
+    is_running: bool,
+) -> r.FloorOrigin:
+    """Return what raises the floor above that of the rules: the running version, or an image that is written before."""
+    if is_running:
+        known = image_selection.most_secure(draft.catalogue, accelerator, component, component.version)
+        name = None if known is None else known.name
+        return r.FloorOrigin(cause=r.FloorCause.RUNNING, rule=rule, runs=component.version, image=name)
+    highest = max(before, key=lambda one: one.security_version)
+    return r.FloorOrigin(cause=r.FloorCause.WRITTEN_BEFORE, rule=rule, image=highest.name)
+
+
 def _is_forced(draft: PlanDraft, accelerator: Accelerator, ref: Ref, subject: Subject, why: n.ForceCause | None) -> bool:
     """Whether the BMC is told to write the image whatever version is present; if so, a note says it."""
     facts = draft.inventory.bmc(ref.bmc)
@@ -255,7 +278,13 @@ def _restore(image: Image, over: str | None) -> str | None:
 
 
 def _unsafe_restore(
-    draft: PlanDraft, accelerator: Accelerator, component: Component, image: Image, name: str, floor: int
+    draft: PlanDraft,
+    accelerator: Accelerator,
+    component: Component,
+    image: Image,
+    name: str,
+    floor: int,
+    origin: r.FloorOrigin,
 ) -> Iterator[r.RestoreProblem]:
     """Yield why an image cannot be restored. Naming it as ``restore`` permits it over this image, whatever its ``via`` says."""
     restore = draft.image(name)
@@ -272,7 +301,7 @@ def _unsafe_restore(
     elif image_selection.by_name_only(restore, accelerator, component):
         yield r.RestoreFitsByNameOnly()
     if restore.security_version < floor:
-        yield r.RestoreBelowFloor(security_version=restore.security_version, floor=floor)
+        yield r.RestoreBelowFloor(security_version=restore.security_version, floor=floor, origin=origin)
     facts = draft.inventory.bmc(component.ref.bmc)
     limit = None if facts is None or facts.update is None else facts.update.max_size
     if limit is not None and restore.size_bytes > limit:
@@ -316,7 +345,12 @@ def _program(
             draft.refuse(accelerator, subject, r.VersionDenied(version=twin.version, denial=twin.denied))
     if sum(s.slot_id == slot.slot_id for s in accelerator.slots) > 1:
         draft.refuse(accelerator, subject, r.SeveralSlots(slot=slot.slot_id))
-    below = r.BelowFloor(image=image.name, security_version=image.security_version, floor=wanted.security_floor)
+    below = r.BelowFloor(
+        image=image.name,
+        security_version=image.security_version,
+        floor=wanted.security_floor,
+        origin=_by_rule(wanted),
+    )
     for reason in (*_unsafe_item(slot.item), *_unsafe_image(draft, accelerator, slot.item, image, below)):
         draft.refuse(accelerator, subject, reason)
     draft.note(accelerator, n.Demanded(subject=subject, what=function, rule=wanted.functions_rule))

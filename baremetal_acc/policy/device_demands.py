@@ -101,6 +101,12 @@ class Demands:
         """``security_floor``, or a higher floor of an undecided rule."""
         return max([self.security_floor, *(u.security_floor for u in self.undecided)])
 
+    @property
+    def highest_floor_rule(self) -> str:
+        """The rule that sets ``highest_floor``."""
+        higher = (u.rule for u in self.undecided if u.security_floor == self.highest_floor > self.security_floor)
+        return next(higher, self.security_floor_rule)
+
 
 def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Demands:
     """Return what must hold for a device of a node. For each key, the first rule that matches and sets it decides.

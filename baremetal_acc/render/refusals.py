@@ -138,7 +138,9 @@ def reason(why: Reason) -> str:
         case r.FitsByNameOnly():
             return f'image {why.image} fits by vendor and model only; name pci, part_number or software_id in its fits'
         case r.BelowFloor():
-            return f'image {why.image} has security version {why.security_version}, the floor is {why.floor}{_raised_by(why)}'
+            return (
+                f'image {why.image} has security version {why.security_version}, the floor is {why.floor}{_origin(why.origin)}'
+            )
         case r.BmcNotRead():
             return f'its BMC {why.bmc} was not read'
         case r.OnlyFetches():
@@ -228,12 +230,20 @@ def _no_image(why: r.NoImage) -> str:
     return f'{what}{meant} (rule {why.rule})'
 
 
-def _raised_by(why: r.BelowFloor) -> str:
-    """Say what makes the security floor that high, and what to do."""
-    if why.cause is None:
-        return ''
-    runs = f'of {why.runs}, which runs' if why.cause is r.FloorCause.RUNNING else 'of what is written before it'
-    return f', that {runs}: only downgrade = "allow" in rule {why.rule} permits a lower one'
+def _origin(origin: r.FloorOrigin) -> str:
+    """Say what sets a security floor, and what to do."""
+    match origin.cause:
+        case r.FloorCause.RULE:
+            return f', which security_floor of rule {origin.rule} sets: select a later image, or lower the floor in that rule'
+        case r.FloorCause.RUNNING:
+            by = f', that of {origin.runs}, which runs (security_version of image {origin.image} in the catalogue)'
+        case r.FloorCause.WRITTEN_BEFORE:
+            by = f', that of image {origin.image}, which is written before it'
+        case _:
+            assert_never(origin.cause)
+    if origin.rule is None:
+        return f'{by}: no revocation with a lower one is written'
+    return f'{by}: only downgrade = "allow" in rule {origin.rule} permits a lower one'
 
 
 def _problem(why: RestoreProblem) -> str:
@@ -250,7 +260,7 @@ def _problem(why: RestoreProblem) -> str:
         case r.RestoreFitsByNameOnly():
             return 'fits this device by vendor and model only'
         case r.RestoreBelowFloor():
-            return f'has security version {why.security_version}, the floor is {why.floor}'
+            return f'has security version {why.security_version}, the floor is {why.floor}{_origin(why.origin)}'
         case r.RestoreTooLarge():
             return f'has {why.size_bytes} bytes, its BMC accepts at most {why.max_bytes}'
         case _:

@@ -425,8 +425,8 @@ GUARDS = (
     Guard(
         name='give the host back with a lock open',
         file=f'{RUN}/power.py',
-        guard='    why = [findings.sentence(f) for f in unprotected(verdict)]\n',
-        gone='    why: list[str] = []\n',
+        guard='        *unprotected(verdict),\n',
+        gone='',
         tests='tests/unit/execution/test_tick.py',
     ),
     Guard(
@@ -586,8 +586,8 @@ GUARDS = (
     Guard(
         name='write below the floor of a rule for a card that has stopped showing its place',
         file=f'{RUN}/firmware_update.py',
-        guard='target.node).highest_floor',
-        gone='target.node).security_floor',
+        guard='floor=wanted.highest_floor,',
+        gone='floor=wanted.security_floor,',
         tests='tests/unit/execution/test_attacks.py::test_the_floor_of_a_rule_holds_for_a_card_that_has_stopped_showing_its_place',
     ),
     Guard(
@@ -2000,7 +2000,7 @@ GUARDS = (
     Guard(
         name='give a host back to an account that nobody expects',
         file=f'{RUN}/power.py',
-        guard='    why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]\n',
+        guard='        *(f for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS),\n',
         gone='',
         tests='tests/unit/execution/test_restore.py::test_a_host_is_not_given_back_to_an_account_that_nobody_expects',
     ),

@@ -257,6 +257,11 @@ def test_what_was_planned_and_is_so_still_may_be_written():
         (v.image(fits=(Fit(model='H100'),)), {}, 'image gpu-new fits this device by vendor and model only'),
         (v.image(denied='CVE-1'), {}, 'version 2.0 is denied: CVE-1'),
         (FIRMWARE, {'floor': 6}, 'image gpu-new has security version 5, the floor is 6'),
+        (
+            FIRMWARE,
+            {'floor': 6, 'floor_rule': 'gpus'},
+            'image gpu-new has security version 5, the floor is 6, which security_floor of rule gpus sets',
+        ),
         (v.image(via=('0.8', '0.9')), {}, 'image gpu-new may be written over 0.8, 0.9 only: plan again'),
     ],
 )

@@ -522,7 +522,7 @@ def test_a_function_below_the_floor_is_refused():
     """The floor speaks of every image."""
     rules = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), security_floor=6)
     (found,) = reasons(v.inventory(v.fpga()), rules)
-    assert 'image gzip-2 has security version 5, the floor is 6' == found
+    assert found.startswith('image gzip-2 has security version 5, the floor is 6, which security_floor of rule all sets: ')
 
 
 def test_a_denied_image_is_refused_with_its_reason():
@@ -583,7 +583,11 @@ def test_every_flash_carries_its_way_back():
     ('change', 'reason'),
     [
         ({'denied': 'CVE-1'}, 'restore image back is denied: CVE-1'),
-        ({'security_version': 4}, 'restore image back has security version 4, the floor is 5'),
+        (
+            {'security_version': 4},
+            'restore image back has security version 4, the floor is 5, that of 1.0, which runs (security_version of image '
+            'running in the catalogue): only downgrade = "allow" in rule all permits a lower one',
+        ),
         ({'component': 'HGX_ERoT_*'}, 'restore image back does not fit this device'),
         ({'fits': (Fit(model='H100'),)}, 'restore image back fits this device by vendor and model only'),
         ({'kind': ImageKind.REVOCATION}, 'restore image back is not a firmware image'),
@@ -1053,9 +1057,14 @@ def test_what_makes_the_floor_and_what_lifts_it_is_told():
     """Whoever has to go down reads which version is in the way, and which word of which rule lets it; a floor stays a floor."""
     running = v.image('gpu-old', version=v.OLD, security_version=6)
     (found,) = reasons(catalogue=(v.image(), running))
-    assert found.endswith('the floor is 6, that of 1.0, which runs: only downgrade = "allow" in rule all permits a lower one')
+    assert found.endswith(
+        'the floor is 6, that of 1.0, which runs (security_version of image gpu-old in the catalogue): '
+        'only downgrade = "allow" in rule all permits a lower one'
+    )
     (found,) = reasons(catalogue=(v.image(), running), baseline=v.baseline(security_floor=9))
-    assert found.endswith('the floor is 9')
+    assert found.endswith(
+        'the floor is 9, which security_floor of rule all sets: select a later image, or lower the floor in that rule'
+    )
 
 
 def test_an_image_of_that_version_for_other_ids_is_named():

@@ -327,7 +327,11 @@ def test_a_downgrade_that_a_rule_allows_frees_no_revocation():
     card = v.gpu(firmware=(v.component('Keys', '6'),), locks=())
     rules = v.baseline(firmware=None, revocations=('revoke',), block=frozenset(), downgrade=Downgrade.ALLOW)
     found = plan(v.inventory(card), rules, v.NODE, (revoke, before), parts=frozenset({Part.FIRMWARE}))
-    assert ['image revoke has security version 4, the floor is 5'] == refusal_words.reasons(found)
+    said = (
+        'image revoke has security version 4, the floor is 5, that of 6, which runs (security_version of image before in the '
+        'catalogue): no revocation with a lower one is written'
+    )
+    assert [said] == refusal_words.reasons(found)
 
 
 def test_orders_stay_those_of_the_catalogue_where_no_component_takes_steps():

@@ -24,6 +24,11 @@ RUNNING = v.image('running', version=v.OLD, security_version=5)
 REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
 CARD = v.gpu(firmware=(v.component(version=v.NEW), v.component('Keys', '6')))
 REVOKED = v.baseline(revocations=('revoke-1',))
+BY_RULE = ', which security_floor of rule all sets: select a later image, or lower the floor in that rule'
+BY_RUNNING = (
+    ', that of 1.0, which runs (security_version of image running in the catalogue): only downgrade = "allow" in rule all '
+    'permits a lower one'
+)
 TWIN = AcceleratorId('uuid:gpu-1')
 NUMBERED = tuple(
     v.gpu(
@@ -282,16 +287,13 @@ SCENES = {
     'an image below the floor': (
         (v.gpu(), v.baseline(security_floor=9)),
         {},
-        firmware('image gpu-new has security version 5, the floor is 9'),
+        firmware(f'image gpu-new has security version 5, the floor is 9{BY_RULE}'),
     ),
     'an image on the floor': ((v.gpu(), v.baseline(security_floor=5)), {}, ()),
     'an image below what runs': (
         (v.gpu(), v.baseline(security_floor=3), (v.image(), replace(RUNNING, security_version=6))),
         {},
-        firmware(
-            'image gpu-new has security version 5, the floor is 6, that of 1.0, which runs: only downgrade = "allow" '
-            'in rule all permits a lower one'
-        ),
+        firmware(f'image gpu-new has security version 5, the floor is 6{BY_RUNNING}'),
     ),
     'a step that goes down': (
         (
@@ -301,8 +303,8 @@ SCENES = {
         ),
         {},
         firmware(
-            'image gpu-new has security version 4, the floor is 5, that of what is written before it: only downgrade '
-            '= "allow" in rule all permits a lower one'
+            'image gpu-new has security version 4, the floor is 5, that of image first, which is written before it: only '
+            'downgrade = "allow" in rule all permits a lower one'
         ),
     ),
     'a downgrade that the rule allows': (
@@ -390,7 +392,7 @@ SCENES = {
     'a way back that goes down': (
         (v.gpu(), None, (v.image(restore='back'), replace(BACK, security_version=4), RUNNING)),
         {},
-        firmware('restore image back has security version 4, the floor is 5'),
+        firmware(f'restore image back has security version 4, the floor is 5{BY_RUNNING}'),
     ),
     'a way back on the floor': ((v.gpu(), None, (v.image(restore='back'), BACK, RUNNING)), {}, ()),
     'a way back that is too large': (
@@ -603,7 +605,7 @@ SCENES = {
     'a revocation below the floor': (
         (CARD, v.baseline(revocations=('revoke-1',), security_floor=6), (v.image(), REVOKE)),
         {},
-        (of_gpu('firmware Keys', 'image revoke-1 has security version 5, the floor is 6'),),
+        (of_gpu('firmware Keys', f'image revoke-1 has security version 5, the floor is 6{BY_RULE}'),),
     ),
     # -------------------------------------------------------------------------------------------------------- functions
     'no slot': (
@@ -669,7 +671,7 @@ SCENES = {
     'a function below the floor': (
         (ONE_SLOT, v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), security_floor=6)),
         {},
-        (of_fpga('function Slot0', 'image gzip-2 has security version 5, the floor is 6'),),
+        (of_fpga('function Slot0', f'image gzip-2 has security version 5, the floor is 6{BY_RULE}'),),
     ),
     'a function for a name and for an id of the item': (
         (
