@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc import execution
-from baremetal_acc.cli import interruption, plan_builder, publisher, target_verdict
+from baremetal_acc.cli import history, interruption, plan_builder, publisher, target_verdict
 from baremetal_acc.cli.address_match import resolved
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.host_power import find_host_power, note_host_power
@@ -36,7 +36,7 @@ from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, Unlocked
 from baremetal_acc.cli.target_entry import TargetEntry
-from baremetal_acc.errors import AccError, Refused, StaleJob, StateError, WriteFailed
+from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.images.store import holding
 from baremetal_acc.model.action import Flash, Program, Release
@@ -152,7 +152,7 @@ class Execution:
                     ready.append(entry)
                 except AccError as exc:
                     self._results[entry.name] = failure(entry, exc)
-            for entry, found in each(ready, lambda e: _places(self._targets[e.name])):
+            for entry, found in each(ready, lambda e: places(self._targets[e.name])):
                 try:
                     if isinstance(found, AccError):
                         raise found
@@ -376,13 +376,21 @@ class Execution:
             one.state = replace(one.state, anew=one.state.anew - written)
         marks = quarantine.with_interferences(one.state.quarantined, one.job.interferences)
         one.state = replace(one.state, quarantined=marks)
-        self._using.store.write(one.state)
         if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
             # A card of which no rule demands anything was not written, and is still quarantined.
             marked = target_verdict.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
             unmet = tuple(f for f in target_verdict.relevant(one.verb, marked, one.devices) if f.subject == QUARANTINE)
         said = tuple(lock_changes.objected(one.job, inventory)) if unmet else ()
         code, word, error = judge_job(one.job, outcome, unmet, said)
+        entry = history.of_job(
+            one.job,
+            word,
+            datetime.now(UTC),
+            labels=one.labels,
+            reasons=error.reasons if isinstance(error, NotMet | Refused | WriteFailed) else (),
+            verified=None if inventory is None else inventory.at,
+        )
+        self._using.store.write(one.state, entry)
         if error is not None:
             failed(one.entry.name, error)
         spoilt = () if inventory is None else target_verdict.quarantined(one.state, inventory)
@@ -427,7 +435,7 @@ def any_unfinished(using: Session) -> bool:
     return any(has(entry) for entry in using.entries)
 
 
-def _places(target: Target) -> dict[str, str]:
+def places(target: Target) -> dict[str, str]:
     """The endpoints of a target's BMCs, each with the BMC's address, so that the same BMC is recognised under another name.
 
     An endpoint is what the address resolves to, with the System where the entry names one.

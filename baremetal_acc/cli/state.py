@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from baremetal_acc.cli.history import FORMAT as HISTORY_FORMAT
+from baremetal_acc.cli.history import MOST, HistoryEntry, of_stored
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.execution.lifecycle import Remembered
 from baremetal_acc.model.codec import decode, encode
@@ -27,6 +29,15 @@ _STORED_AS = {'device': 'accelerator', 'since': 'at'}
 
 _TABLES = 'CREATE TABLE target (name TEXT PRIMARY KEY, state BLOB NOT NULL)'
 _REMEMBER = 'INSERT OR REPLACE INTO target (name, state) VALUES (?, ?)'
+
+_HISTORY = 'CREATE TABLE IF NOT EXISTS history (id TEXT PRIMARY KEY, target TEXT NOT NULL, entry BLOB NOT NULL)'
+"""Made with the first entry, so that releases without a history still read the database: they ignore the table."""
+
+_HAS_HISTORY = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'history'"
+_OLD = (
+    'DELETE FROM history WHERE target = ? AND rowid NOT IN '
+    '(SELECT rowid FROM history WHERE target = ? ORDER BY rowid DESC LIMIT ?)'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +132,10 @@ class TargetStore:
             if job is not None:
                 yield job
 
-    def write(self, state: TargetState) -> None:
+    def write(self, state: TargetState, entry: HistoryEntry | None = None) -> None:
         """Store a state atomically: a reader sees the old state or the new one, also if this process dies.
 
+        :param entry: is added to the history of the target in the same transaction.
         :raises StateError: the state could not be stored; then nothing may be written to a BMC either.
         """
         raw = encode(state)
@@ -131,6 +143,32 @@ class TargetStore:
         data = json.dumps(raw).encode()
         with self._file().writing() as db:
             db.execute(_REMEMBER, (state.target, data))
+            if entry is not None:
+                db.execute(_HISTORY)
+                db.execute('INSERT OR REPLACE INTO history VALUES (?, ?, ?)', _row(entry))
+                db.execute(_OLD, (state.target, state.target, MOST))
+
+    def history(self, target: str) -> tuple[HistoryEntry, ...]:
+        """The history of a target, the oldest entry first; of a state without one, the job that was stored last.
+
+        :raises StaleJob: an entry, or the stored state, is of another version, or damaged.
+        :raises StateError: the database cannot be read.
+        """
+        file = self._file()
+        select = 'SELECT id, entry FROM history WHERE target = ? ORDER BY rowid'
+        rows = file.select(select, target) if file.select(_HAS_HISTORY) else []
+        entries = tuple(self._entry(target, name, data) for name, data in rows)
+        job = self.read(target).job
+        if job is None or not job.ended or any(e.id == job.id for e in entries):
+            return entries
+        return (*(e for e in entries if e.begun < job.created), of_stored(job), *(e for e in entries if e.begun >= job.created))
+
+    def names(self) -> tuple[str, ...]:
+        """The targets of which a state is stored, sorted.
+
+        :raises StateError: the database cannot be read.
+        """
+        return tuple(name for (name,) in self._file().select('SELECT name FROM target ORDER BY name'))
 
     def alone(self, target: str) -> AbstractContextManager[None]:
         """Hold the lock of a target, so that no other process works on it. The system frees the lock when the process ends.
@@ -151,6 +189,17 @@ class TargetStore:
                 name = f'bmc-{hashlib.sha256(place.encode()).hexdigest()[:32]}'
                 stack.enter_context(self._held(name, f'{target}: {{}} is working on its BMC {address} under another name'))
             yield
+
+    def _entry(self, target: str, name: str, data: bytes) -> HistoryEntry:
+        what = f'{self._path}: entry {name} of the history of {target} cannot be used'
+        hint = f'delete it: sqlite3 {self._path} "DELETE FROM history WHERE id = \'{name}\'"'  # noqa: S608 - for people
+        try:
+            raw = json.loads(data)
+            if not isinstance(raw, dict) or raw.get('format') != HISTORY_FORMAT:
+                raise StaleJob('unknown format')
+            return decode(HistoryEntry, raw)
+        except (ValueError, TypeError, AttributeError, RecursionError, StaleJob) as exc:
+            raise StaleJob(f'{what}: {exc}', hint=f'if a newer version wrote it, use that version; otherwise {hint}') from None
 
     def forgetting(self, target: str) -> str:
         """The command that deletes the stored state of a target, for people."""
@@ -207,6 +256,10 @@ class TargetStore:
         if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
             raise StaleJob(f'{what}: it belongs to another target or version', hint=lost)
         return state
+
+
+def _row(entry: HistoryEntry) -> tuple[str, str, bytes]:
+    return entry.id, entry.target, json.dumps(encode(entry)).encode()
 
 
 def _lost(what: str, away: str = 'move it away') -> str:

@@ -5,7 +5,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from baremetal_acc.bmc.driver import BmcAddress
 from baremetal_acc.certificates import envelope
 from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.cli import target_verdict
+from baremetal_acc.cli.commands import status
+from baremetal_acc.cli.history import HistoryEntry, of_stored
 from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.errors import BmcUnreachable, CertificateInvalid, StaleJob
 from baremetal_acc.execution import Target, Tools, tick
@@ -26,6 +28,8 @@ from baremetal_acc.model.job import Done, Failed, Job, Wait
 from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
 from tests.stored import told
 from tests.stored.folder import COMMITS, HERE, files, laid_out
+
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
 KINDS = {
     'spool': 'test_stores.py',
@@ -143,6 +147,35 @@ def test_every_file_is_read_by_a_test():
 def test_a_target_of_the_command_line_is_what_it_was(path, states):
     """As the version that has stored it understood it: its job, each item, its findings in the words that are shown."""
     assert expected(path) == asked(plain(told.of_state(states(path))), expected(path))
+
+
+@pytest.mark.parametrize('path', STATES)
+def test_a_target_has_a_status_and_its_last_job_is_its_history(path, states):
+    """Earlier versions stored no history."""
+    state = states(path)
+    if state.job is None or not state.job.ended:
+        assert (state.job is None) is (status.document(state, (), NOW)['job'] is None)
+        return
+    entry = of_stored(state.job)
+    assert (state.job.id, state.job.step, None) == (entry.id, entry.command, entry.ended)
+    assert entry == decode(HistoryEntry, json.loads(json.dumps(encode(entry))))
+    found = status.document(state, (entry,), NOW)
+    assert len(state.quarantined) == len(found['quarantined'])
+    assert (entry.outcome, entry.met) == (
+        found['last']['outcome'],
+        None if found['verified'] is None else found['verified']['met'],
+    )
+
+
+@pytest.mark.parametrize('commit', COMMITS)
+def test_what_is_done_next_comes_after_the_job_of_an_earlier_version(commit, tmp_path):
+    """The table is made in a database that was taken over."""
+    path = next(one.values[0] for one in jobs('ended') if one.values[0].parents[1].name == commit)
+    store, target = store_of(path, tmp_path)
+    job = store.read(target).job
+    assert [job.id] == [e.id for e in store.history(target)]
+    store.write(store.read(target), HistoryEntry(id='new', target=target, command='lock', begun=NOW, ended=NOW, outcome='done'))
+    assert [job.id, 'new'] == [e.id for e in store.history(target)]
 
 
 @pytest.mark.parametrize('path', NODES)

@@ -4,6 +4,7 @@
 
 import argparse
 import getpass
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from baremetal_acc import execution
 from baremetal_acc.cli import device_selection, exits, session, target_verdict
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.history import LONGEST_ENTRY, HistoryEntry
 from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
@@ -124,7 +126,17 @@ class Accept(ReportCommand):
                         until=until,
                         reason=reason,
                     )
-                using.store.write(replace(state.with_custody(kept), anew=state.anew - chosen))
+                accepted = HistoryEntry(
+                    id=uuid.uuid4().hex,
+                    target=entry.name,
+                    command='custody accept',
+                    by=getpass.getuser(),
+                    begun=inventory.at,
+                    ended=datetime.now(UTC),
+                    outcome='done',
+                    reasons=(f'{reason} (until {moment(until)}): {", ".join(sorted(chosen))}'[:LONGEST_ENTRY],),
+                )
+                using.store.write(replace(state.with_custody(kept), anew=state.anew - chosen), accepted)
             cards = '1 card' if len(chosen) == 1 else f'{len(chosen)} cards'
             text.note(f'{entry.name}: {getpass.getuser()} has accepted {cards} until {moment(until)}: {reason}')
             return _body(entry.name, inventory, kept, target, tools)

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from baremetal_acc.cli.history import HistoryEntry, of_job
 from baremetal_acc.cli.state import TargetState, TargetStore, Unlocked, folder
 from baremetal_acc.errors import Refused, StaleJob, StateError
+from baremetal_acc.model.codec import encode
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning.job_transitions import begin
@@ -211,6 +213,66 @@ def test_a_cut_or_empty_state_may_have_held_an_interrupted_job(store):
         stored(store, content)
         with pytest.raises(StaleJob, match=rf'{what}.*an interrupted job may have been in it'):
             store.read('node-1')
+
+
+def entry(number: int, target: str = 'node-1') -> HistoryEntry:
+    return HistoryEntry(
+        id=f'{target}-{number}', target=target, command='apply', begun=NOW, ended=NOW, outcome='done', by='root', met=True
+    )
+
+
+def test_a_history_is_kept_with_the_state_and_limited_for_each_target(store, monkeypatch):
+    """The last ones, the oldest first; another target has its own."""
+    monkeypatch.setattr('baremetal_acc.cli.state.MOST', 4)
+    empty = TargetState(target='node-1')
+    store.write(TargetState(target='other'), entry(0, 'other'))
+    for number in range(7):
+        store.write(empty, entry(number))
+    assert [entry(n) for n in range(3, 7)] == list(store.history('node-1'))
+    assert (entry(0, 'other'),) == store.history('other')
+    assert ('node-1', 'other') == store.names()
+    assert empty == store.read('node-1')
+
+
+def test_a_database_without_a_history_shows_the_last_job(store):
+    """As an earlier release has left it: no time of its end, and the result that it stored. Reading adds no table."""
+    assert () == store.history('node-1')
+    kept = state()
+    store.write(kept)
+    assert () == store.history('node-1'), 'the job has not ended'
+    ended = replace(kept, job=replace(kept.job, ended=True, reasons=('it burns',), requester='root'))
+    store.write(ended)
+    [found] = store.history('node-1')
+    assert ('1', 'apply', 'root', None, 'failed', ('it burns',)) == (
+        found.id,
+        found.command,
+        found.by,
+        found.ended,
+        found.outcome,
+        found.reasons,
+    )
+    with closing(sqlite3.connect(store.root / 'state.sqlite')) as db:
+        assert [('target',)] == db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    store.write(ended, of_job(ended.job, 'failed', NOW, labels={}, reasons=('it burns',)))
+    [now] = store.history('node-1')
+    assert replace(found, ended=NOW) == now, 'the job is not told twice'
+
+
+def test_an_entry_has_a_limited_size(store):
+    """What BMCs say may be long; how much is left out is kept."""
+    job = replace(state().job, ended=True)
+    made = of_job(job, 'failed', NOW, labels={}, reasons=('x' * 10_000,) * 50)
+    assert (10, 303, 40) == (len(made.reasons), len(made.reasons[0]), made.more)
+    assert len(json.dumps(encode(made))) < 10_000
+
+
+def test_an_entry_of_another_version_names_what_deletes_it(store):
+    """It is not guessed at."""
+    store.write(TargetState(target='node-1'), replace(entry(1), format=2))
+    with pytest.raises(
+        StaleJob, match=r"entry node-1-1 of the history .*unknown format.*DELETE FROM history WHERE id = 'node-1-1'"
+    ):
+        store.history('node-1')
 
 
 def test_one_at_a_time(store):
