@@ -19,7 +19,7 @@ from baremetal_acc.model.finding import FindingText
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.quarantine import Quarantine
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.subject import JOB, QUARANTINE, RELOCK, SubjectKind
 from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.planning import custody, quarantine, relevance
@@ -59,10 +59,23 @@ def judge(
     return marked(found, inventory, state)
 
 
-def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState) -> Custody:
-    """The custody of the target's cards after an inventory. Only a job stores it: the next inventory finds the same again."""
-    by = datetime.now(UTC)
-    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=state.lifecycle, by=by)
+def custody_of(
+    inventory: Inventory, target: Target, tools: Tools, state: TargetState, *, starting: Ref | None = None
+) -> Custody:
+    """The custody of the target's cards after an inventory. Only a job stores it: the next inventory finds the same again.
+
+    :param starting: a System that is about to be started: locks that take effect with its start count.
+    """
+    return custody_feed.looked(
+        state.custody,
+        inventory,
+        target,
+        tools,
+        state.engagements,
+        lifecycle=state.lifecycle,
+        by=datetime.now(UTC),
+        starting=starting,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

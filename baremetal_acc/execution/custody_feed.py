@@ -45,10 +45,12 @@ def looked(
     *,
     lifecycle: int,
     by: datetime,
+    starting: Ref | None = None,
 ) -> Custody:
     """Return the custody after a whole reading of the machine while no job of ours runs.
 
     :param by: when the reading had ended, UTC.
+    :param starting: as of :func:`after_reading`.
     """
     for card in kept.cards:
         if card.writing is not None:  # the job that wrote it was cut off
@@ -57,7 +59,9 @@ def looked(
     kept = with_foreign_writes(kept, inventory)
     now = custody.read(
         kept,
-        custody_readings.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle, before=kept),
+        custody_readings.seen(
+            inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle, before=kept, starting=starting
+        ),
         inventory.at,
         replace(_conditions(tools), ramdisk=False),
         absent_breaks=not _may_hide(inventory),

@@ -6,7 +6,7 @@ A host that a job holds off is given back only when its locks are proven and no 
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +25,7 @@ from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.subject import SubjectKind
+from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning import activation, interference, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe, objected
 from baremetal_acc.planning.image_selection import same_version
@@ -292,13 +293,21 @@ def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
     :raises BmcBusy: the BMC writes.
     """
     is_scheduled = any(ref.bmc == action.system.bmc for ref in awaiting_tasks(job))
-    active = not_ours(bmc.active_tasks(), stuck_tasks(job), is_scheduled=is_scheduled)
+    check_no_update(bmc, action.system, stuck_tasks(job), is_scheduled=is_scheduled)
+
+
+def check_no_update(bmc: Connection, system: Ref, own: Container[Ref], *, is_scheduled: bool = False) -> None:
+    """Check that a BMC writes to no device; parameters as of :func:`~baremetal_acc.execution.job_polling.not_ours`.
+
+    :raises BmcBusy: it does.
+    """
+    active = not_ours(bmc.active_tasks(), own, is_scheduled=is_scheduled)
     if not active and bmc.update_activity() is UpdateActivity.BUSY:
-        what = f'its update service reports a write in progress: {action.system.uri} is not reset during it'
-        raise BmcBusy(bmc=action.system.bmc, what=what)
+        what = f'its update service reports a write in progress: {system.uri} is not reset during it'
+        raise BmcBusy(bmc=system.bmc, what=what)
     if active:
-        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset during it'
-        raise BmcBusy(bmc=action.system.bmc, what=what)
+        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {system.uri} is not reset during it'
+        raise BmcBusy(bmc=system.bmc, what=what)
 
 
 def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> tuple[Job, list[str]]:
@@ -312,11 +321,20 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     job = custody_feed.after_reading(job, inventory, target, tools, starting=system)
     lost = write_outcomes.lost(job)
-    why = [findings.sentence(f) for f in unprotected(verdict)]
-    why += [findings.sentence(f) for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS]
+    why = [findings.sentence(f) for f in keeping_off(verdict)]
     why += [f'{device} could be neither written nor restored' for device in lost]
     why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
     return job, why
+
+
+def keeping_off(verdict: Verdict) -> tuple[Finding, ...]:
+    """Return the findings for which a host must not run: locks that do not hold, devices that could not be read, and accounts
+    of BMCs that no rule expects, which may open the locks.
+    """
+    return (
+        *unprotected(verdict),
+        *(f for f in verdict.unmet if f.subject.kind is SubjectKind.BMC_USERS),
+    )
 
 
 def host_woke(job: Job, bmcs: Bmcs) -> str | None:

@@ -154,7 +154,7 @@ def test_a_host_that_is_left_off_is_told_of(desk, emulated_machine):
     assert 'node-1: the host is off and stays off while its cards are unlocked: run lock --execute' in opened.err
     closed = desk.run('lock', '--execute', *desk.options)
     assert 0 == closed.code
-    left = 'baremetal-acc: node-1: the host was found off and stays off: power it on when it is needed'
+    left = 'baremetal-acc: node-1: the host was found off and stays off; when it is needed: power on --execute --target node-1'
     assert 1 == closed.err.splitlines().count(left), closed.err
     nothing = desk.run('apply', '--execute', *desk.options)
     assert 0 == nothing.code
@@ -170,7 +170,9 @@ def test_a_host_that_an_open_lock_keeps_off_is_told_of_once_it_is_closed(desk, e
     machine.fault('lock-ignored')
     failed = desk.run('apply', '--execute', *desk.options)
     assert 'Off' == machine.truth()['systems']['host']['power']
-    assert 'the host is off and stays off: fix what failed and run the same command again, then power it on' in failed.err
+    assert (
+        'the host is off and stays off: fix what failed and run the same command again, then power on --execute' in failed.err
+    )
     machine.clear_faults()
     done = desk.run('lock', '--execute', *desk.options)
     assert 0 == done.code, done.err

@@ -257,6 +257,15 @@ def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_lock
     verified = desk.run('verify', *desk.options)
     assert 3 == verified.code, locked.err + verified.err
     assert 'mallory' in verified.out
+    # Over IPMI the host is not powered on for this account either.
+    machine.power('ForceOff')
+    refused = desk.run('power', 'on', '--execute', *desk.options)
+    assert (4, 'Off') == (refused.code, machine.truth()['systems']['host']['power']), refused.err
+    assert 'mallory' in refused.errors[0]
+    assert 'remove the accounts from the BMC' in refused.errors[0]
+    desk.write('baseline.toml', BASELINE)
+    assert 0 == desk.run('power', 'on', '--execute', *desk.options).code
+    assert 'On' == machine.truth()['systems']['host']['power']
 
 
 @pytest.mark.parametrize(
