@@ -19,7 +19,7 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.placement import schemas
+from baremetal_acc.placement import namesake, schemas
 from baremetal_acc.placement.answers import InventoryHeld, PlacementChanged, ProviderNeeded, accepted
 from baremetal_acc.placement.client import CANNOT_DELETE_PARENT, DUPLICATE_NAME, RESHAPER, PlacementAnswer, PlacementClient
 from baremetal_acc.placement.provider_cache import ProviderCache
@@ -157,10 +157,10 @@ class CallSender:
         """
         answer = self._client.get(f'/resource_providers/{call.uuid}')
         if answer.status == HTTPStatus.NOT_FOUND:
-            return PlacementRefused(
-                f'placement has another provider with the name {call.name}',
-                hint=f'find it with openstack resource provider list --name {call.name}, and rename or delete it',
-            )
+            other = namesake.find(self._client, call.name, call.uuid)
+            if other is None:
+                return PlacementChanged()  # it was deleted meanwhile
+            return PlacementRefused(f'placement has another provider with the name {call.name}: {other}', hint=other.hint)
         if str(answer.body.get('root_provider_uuid')) == root:
             return PlacementChanged()
         return PlacementRefused(

@@ -66,7 +66,7 @@ class ProviderCache:
         below = schemas.below(root, summaries)
         if below is None:
             self._memories.pop(root, None)
-            raise provider_reader.missing(root)
+            raise provider_reader.missing(self._client, root)
         memory = self._memories.get(root)
         if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
             memory = _CachedProviders(at=self._clock(), ours={}, foreign=frozenset())

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from baremetal_acc.errors import PlacementRefused, RootMissing
 from baremetal_acc.model.provider import Provider
 from baremetal_acc.model.reshape import MovedClaim
-from baremetal_acc.placement import schemas
+from baremetal_acc.placement import namesake, schemas
 from baremetal_acc.placement.client import PlacementClient
 
 
@@ -95,8 +95,15 @@ def nobodys(client: PlacementClient, providers: Iterable[str]) -> UnattributedUs
     return None
 
 
-def missing(root: str) -> RootMissing:
-    """Return the error for a root that does not exist."""
+def missing(client: PlacementClient, root: str) -> RootMissing:
+    """Return the error for a root that does not exist; it names the provider because of which Nova cannot create the root.
+
+    :raises PlacementError: placement cannot be read.
+    """
+    other = namesake.find(client, root, root)
+    if other is not None:
+        what = f'placement has no root provider {root}, and Nova cannot create it, because its name is that of {other}'
+        return RootMissing(what, hint=other.hint)
     return RootMissing(
         f'placement has no root provider {root}',
         hint='nova-compute creates it some time after the node is enrolled, with the UUID of the node',

@@ -340,7 +340,7 @@ class Reshaper:
         """
         below = provider_reader.below(self._client, wish.root_uuid)
         if below is None:
-            raise provider_reader.missing(wish.root_uuid)
+            raise provider_reader.missing(self._client, wish.root_uuid)
         held: _Held = {}
         if wish.wanted is None:
             root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)

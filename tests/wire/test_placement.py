@@ -862,11 +862,39 @@ def test_a_provider_of_ours_below_another_root_is_refused(publisher: Publisher, 
 
 
 def test_a_name_that_is_taken_is_refused(publisher: Publisher, cloud: Cloud, root: str) -> None:
-    """Names are unique in a cloud; somebody else's provider is not ours to rename."""
+    """Names are unique in a cloud; somebody else's provider is not ours to rename. It is named, with what removes it."""
     gpu_name = wanted(root).provider(gpu_of(root)).name
-    cloud.ask('POST', '/resource_providers', {'uuid': str(uuid.uuid4()), 'name': gpu_name})
-    with pytest.raises(PlacementRefused, match=f'another provider with the name {gpu_name}'):
+    taken = str(uuid.uuid4())
+    cloud.ask('POST', '/resource_providers', {'uuid': taken, 'name': gpu_name, 'parent_provider_uuid': root})
+    with pytest.raises(PlacementRefused, match=f'another provider with the name {gpu_name}: {taken}') as refused:
         publisher.publish(wanted(root))
+    assert f'which another program or a person made with parent {root}; nothing is allocated of it' in refused.value.message
+    assert f'openstack resource provider delete {taken}' in str(refused.value.hint)
+    cloud.ask(
+        'PUT', f'/resource_providers/{taken}/traits', {'resource_provider_generation': 0, 'traits': [provider_names.OWNER]}
+    )
+    with pytest.raises(PlacementRefused, match=r'which baremetal-acc made with parent .* for a node that was deleted'):
+        publisher.publish(wanted(root))
+    cloud.ask('DELETE', f'/resource_providers/{taken}')
+    publisher.publish(wanted(root))
+
+
+def test_a_provider_that_keeps_nova_from_creating_the_root_is_named(publisher: Publisher, cloud: Cloud) -> None:
+    """A leftover of a compute node with the name of the node, under another UUID: Nova gets 409; an instance may be on it."""
+    node, left = str(uuid.uuid4()), str(uuid.uuid4())
+    with pytest.raises(RootMissing, match=rf'no root provider {node} \(nova-compute creates it'):
+        publisher.publish(wanted(node))
+    cloud.ask('POST', '/resource_providers', {'uuid': left, 'name': node})
+    with pytest.raises(RootMissing, match=f'no root provider {node}, and Nova cannot create it, .* {left}, a root provider'):
+        publisher.publish(wanted(node))
+    cloud.offer(left, 'CUSTOM_BAREMETAL_GOLD')
+    consumer = str(uuid.uuid4())
+    cloud.claim(consumer, left, 'CUSTOM_BAREMETAL_GOLD')
+    cloud.ask('PUT', f'/resource_providers/{left}/traits', {'resource_provider_generation': 2, 'traits': ['OWNER_NOVA']})
+    with pytest.raises(RootMissing, match=f'which Nova made for a compute node, .* allocated to {consumer}') as refused:
+        publisher.publish(wanted(node))
+    assert 'allocation delete CONSUMER for each consumer that is gone, then openstack' in str(refused.value.hint)
+    assert () == publisher.withdraw(node).calls, 'a withdrawal has nothing to do there'
 
 
 def test_a_class_that_somebody_deleted_is_made_again(publisher: Publisher, cloud: Cloud, root: str) -> None:
