@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our resource providers in placement below a node's root provider, and the API calls that change them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +88,15 @@ class MoveProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetInventories:
-    """Replace all inventories of a provider. Placement refuses to remove a class while a consumer holds some of it."""
+    """Replace all inventories of a provider. Placement refuses to remove a class while a consumer holds some of it.
+
+    :ivar unreserved: the inventories as they were of which fewer units are reserved afterwards; for reports only.
+    """
 
     uuid: str
     name: str
     inventories: tuple[ProviderInventory, ...]
+    unreserved: tuple[ProviderInventory, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

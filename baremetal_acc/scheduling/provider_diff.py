@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the placement calls that turn one provider tree into another, in a safe order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -51,7 +51,11 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
         if seen.traits != provider.traits:
             traits.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=provider.traits))
         if set(stays) != set(provider.inventories):
-            offer.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories))
+            after = {i.resource_class: i.reserved for i in provider.inventories}
+            freed = tuple(i for i in stays if i.reserved > after[i.resource_class])
+            offer.append(
+                SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories, unreserved=freed)
+            )
     delete: list[Call] = []
     if delete_gone:
         children_first = reversed(parents_first(gone))
@@ -82,16 +86,23 @@ def describe(call: Call) -> str:
         case SetInventories(inventories=()):
             return f'{call.name}: remove all inventory'
         case SetInventories():
-            offers = (
-                f'{i.resource_class} {i.total}' + (f' ({i.reserved} reserved)' if i.reserved else '') for i in call.inventories
-            )
-            return f'{call.name}: set inventory {", ".join(offers)}'
+            before = {i.resource_class: i.reserved for i in call.unreserved}
+            return f'{call.name}: set inventory {", ".join(_offer(i, before) for i in call.inventories)}'
         case SetTraits():
             return f'{call.name}: set traits {", ".join(sorted(call.traits))}'
         case DeleteProvider():
             return f'delete provider {call.name}'
         case _:
             assert_never(call)
+
+
+def _offer(inventory: ProviderInventory, before: Mapping[str, int]) -> str:
+    """Describe an inventory, with the units that were reserved and are not any more."""
+    what = f'{inventory.resource_class} {inventory.total}'
+    was = before.get(inventory.resource_class)
+    if was is not None:
+        return f'{what} (reserved: {was} -> {inventory.reserved})'
+    return f'{what} ({inventory.reserved} reserved)' if inventory.reserved else what
 
 
 def _rewritable(inventories: tuple[ProviderInventory, ...]) -> tuple[ProviderInventory, ...]:

@@ -101,7 +101,15 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert 200 == call(placement, 'GET', '/resource_classes/CUSTOM_ACC_FN_AES').status_code
 
     # As beside Ironic: who has engaged the locks was not this command, and what they prove it does not know.
-    assert 'conductors' not in desk.run('publish', *desk.options).err
+    [slot_provider] = having(placement, NODE, 'CUSTOM_ACC_FN_GZIP')
+    path = f'/resource_providers/{slot_provider}/inventories/CUSTOM_ACC_FN_GZIP'
+    by_hand = call(placement, 'GET', path).json() | {'reserved': 1}
+    assert 200 == call(placement, 'PUT', path, by_hand).status_code
+    told = desk.run('publish', *desk.options)
+    assert (3, False) == (told.code, 'conductors' in told.err), told.err
+    assert f'would end the reservation of CUSTOM_ACC_FN_GZIP of provider {NODE}_ACC_' in told.err
+    assert 'or set by hand; to keep a device out of placement, set offer = "nothing" in a rule' in told.err
+    assert {'CUSTOM_ACC_FN_GZIP': 1} == reserved(placement, slot_provider)
     shutil.rmtree(desk.folder / 'state')
     beside = desk.run('publish', *desk.options)
     assert 3 == beside.code, beside.err

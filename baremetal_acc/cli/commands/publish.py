@@ -104,6 +104,9 @@ class PublishCommand(ReportCommand):
                 codes.append(failed(entry.name, error))
             else:
                 codes.append(Exit.NOT_MET if calls and not arguments.execute else Exit.HOLDS)
+            for call in calls:
+                if isinstance(call, SetInventories) and call.unreserved:
+                    _note_unreserved(entry, call, sent=arguments.execute)
         if Exit.NOT_MET in codes:
             text.note('dry run: nothing was sent; --execute does it')
         if unproven:
@@ -118,6 +121,18 @@ class PublishCommand(ReportCommand):
             code=exits.worst(codes),
             done=tuple(f'{b["target"]}: calls sent to placement: {len(b["calls"])}' for b in bodies if b['executed']),
         )
+
+
+def _note_unreserved(entry: TargetEntry, call: SetInventories, *, sent: bool) -> None:
+    """Note that units are not reserved any more: baremetal-acc reserves what is claimed of a device that it has withdrawn, and
+    cannot tell that from what a person has reserved.
+    """
+    names = ', '.join(i.resource_class for i in call.unreserved)
+    ends = 'ended' if sent else 'would end'
+    text.note(
+        f'{entry.name}: this {ends} the reservation of {names} of provider {call.name} ({call.uuid}), which was for a claim '
+        'that has ended, or set by hand; to keep a device out of placement, set offer = "nothing" in a rule'
+    )
 
 
 def _takes(calls: Iterable[Call]) -> bool:

@@ -679,6 +679,18 @@ def test_what_is_offered_is_told_with_what_is_reserved():
     assert 'card: set inventory PGPU 2 (1 reserved), FPGA 1' == describe(call)
 
 
+def test_a_reservation_that_ends_is_told():
+    """A person may have set it; one that stays, or grows, is not told as one that ends."""
+    want = below_root(provider(1, inventories=(PGPU,)))
+    actual = below_root(provider(1, inventories=(replace(PGPU, reserved=1),)))
+    [call] = diff(want, actual)
+    assert (replace(PGPU, reserved=1),) == call.unreserved
+    assert describe(call).endswith(': set inventory PGPU 1 (reserved: 1 -> 0)')
+    [call] = diff(actual, want)
+    assert () == call.unreserved
+    assert describe(call).endswith(': set inventory PGPU 1 (1 reserved)')
+
+
 def test_what_is_gone_is_deleted_only_where_that_was_asked_for():
     """A provider that somebody may still hold stays, with nothing on offer."""
     actual = wanted()
