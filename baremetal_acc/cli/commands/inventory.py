@@ -15,9 +15,9 @@ from typing import Any
 
 from baremetal_acc.cli import exits, session, worker_pool
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output import card_list, documents, layout, text
 from baremetal_acc.cli.output.progress import Count
-from baremetal_acc.cli.output.report import Report, ReportCommand, as_yaml, failed, plain
+from baremetal_acc.cli.output.report import Report, ReportCommand, as_yaml, failed, is_for_people, plain
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.cli.target_entry import TargetEntry
@@ -133,7 +133,11 @@ class InventoryCommand(ReportCommand):
             self._fill(kept, entries, form)
         if verbosity > 0:
             tally.say(interrupted=interrupted.is_set())
-        return form.report(kept, exits.worst(tally.codes))
+        report = form.report(kept, exits.worst(tally.codes))
+        if not is_for_people(arguments):
+            return report
+        width = layout.width(self.app.stdout, arguments.max_width)
+        return replace(report, blocks=card_list.instead_of_table(report.columns, report.rows, width))
 
     def _looking(
         self, using: Session, form: '_Form', *, measure: bool
