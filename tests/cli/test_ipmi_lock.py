@@ -224,7 +224,7 @@ def test_a_proven_lock_is_not_engaged_again_for_an_account_and_the_plan_names_it
         assert 'mallory' in note
         assert 'mallory' in after.err
     table = desk.run('plan', *desk.options)
-    assert (3, True) == (table.code, 'mallory' in table.out)
+    assert (3, True) == (table.code, 'mallory' in table.err)
     assert before == desk.stored()
 
 

@@ -71,6 +71,7 @@ def normal(text: str, desk: Desk) -> str:
     text = re.sub(r'127\.0\.0\.1:\d+', '127.0.0.1:PORT', text)
     text = re.sub(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ', 'TIME', text)
     text = re.sub(r'process \d+', 'process PID', text)
+    text = re.sub(r'\btook (\d+ min )?\d+ s\b', 'took SECONDS', text)
     return '\n'.join(line.rstrip() for line in text.splitlines())
 
 

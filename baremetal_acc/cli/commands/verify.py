@@ -59,7 +59,7 @@ class VerifyCommand(ReportCommand):
             codes.append(Exit.HOLDS if found.verdict.met else Exit.NOT_MET)
             if is_for_people(arguments):
                 rows = _rows(body, unmet=arguments.unmet) if arguments.long else []
-                blocks.append(_block(entry.name, found, tuple(row[1:] for row in rows)))
+                blocks.append(_block(entry.name, found, tuple(row[1:] for row in rows), long=arguments.long))
             else:
                 _say(entry, found, in_table=arguments.unmet)
         return Report(
@@ -80,7 +80,7 @@ class _Verified:
     notes: tuple[Note, ...]
 
 
-def _block(target: str, found: _Verified, rows: tuple[tuple[Any, ...], ...]) -> Block:
+def _block(target: str, found: _Verified, rows: tuple[tuple[Any, ...], ...], *, long: bool) -> Block:
     """The report for people: the result, each finding that is not met, what is marked, and notes.
 
     :param rows: the demands in a table, for ``--long``.
@@ -90,7 +90,7 @@ def _block(target: str, found: _Verified, rows: tuple[tuple[Any, ...], ...]) -> 
         for sentence, parts in verdict_lines.unmet(found.verdict.unmet)
         for depth, line in ((1, sentence), *((2, part) for part in parts))
     )
-    notes = plan_lines.noted(found.notes, target, long=True, with_unmet=True)
+    notes = plan_lines.noted(found.notes, target, long=long, with_unmet=True)
     more = (*marks.of_verdict(found.verdict, found.labels), *notes)
     return Block(
         before=(f'{target}: {verdict_lines.result(found.verdict)}', *unmet, *(f'{INDENT}{line}' for line in more)),
