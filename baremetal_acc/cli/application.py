@@ -14,7 +14,6 @@ from importlib import metadata
 from typing import TextIO
 
 from cliff import app, command, commandmanager
-from cliff.help import HelpExit
 
 from baremetal_acc.cli import exits, interruption
 from baremetal_acc.cli.exits import Exit
@@ -50,12 +49,12 @@ class App(app.App):
     done: Exit = Exit.HOLDS
     """The exit code of the work that a command has done. It counts also if printing the report fails afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: text.Output | None = None) -> None:
         super().__init__(
             description='Inventory, flash, program, lock and verify accelerators of bare-metal machines through their BMCs.',
             version=metadata.version('baremetal-acc'),
             command_manager=_Verbs('baremetal_acc.cli', convert_underscores=False),
-            stdout=text.Output(sys.stdout),
+            stdout=output,  # type: ignore[arg-type]  # it has what cliff and the commands use
             deferred_help=True,
         )
 
@@ -161,7 +160,8 @@ class _LogFile(logging.FileHandler):
         found = sys.exc_info()[1]
         text.warn(f'--log-file: {self._path!r} cannot be written: {found}; the log ends here')
         logging.getLogger().removeHandler(self)
-        text.discard(self.stream)
+        if self.stream is not None:
+            text.discard(self.stream)
 
 
 _LOG_HINT = 'name a file that you may write'
@@ -192,15 +192,17 @@ def _ended(made: list[App], arguments: list[str], *, debug: bool) -> Exit:
 
     :param made: takes the application, which is there even if the command fails.
     """
+    output = text.Output(sys.stdout)
     try:
         with interruption.bounded():
-            application = App()
+            application = App(output)
             made.append(application)
-            code = Exit(application.run(arguments))
-            application.stdout.flush()
-            return code
-    except HelpExit:
-        return Exit.HOLDS
+            try:
+                code = application.run(arguments)
+            except SystemExit as exc:  # of the help and the version
+                code = int(exc.code or 0)
+            output.flush()
+            return Exit(code)
     except AccError as exc:
         if debug:
             raise
@@ -208,11 +210,10 @@ def _ended(made: list[App], arguments: list[str], *, debug: bool) -> Exit:
         return exits.of(exc)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; without this, Python would report the error again when it closes the stream.
-        text.discard(sys.stdout)
-        return Exit.HOLDS
     except Exception as exc:
+        if output.reader_has_gone:
+            text.discard(sys.stdout)  # Python would report the error again when it closes the stream
+            return Exit.HOLDS
         if debug:
             raise
         failure = _of_environment(exc)

@@ -42,9 +42,9 @@ def _open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is this one
+            os.set_inheritable(number, True)
         if getattr(sys, name) is None:
-            mode = 'w' if number else 'r'
-            setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115 - open until the process ends
+            setattr(sys, name, open(number, 'w' if number else 'r', encoding='utf-8', closefd=False))  # noqa: SIM115
 
 
 if __name__ == '__main__':

@@ -103,7 +103,9 @@ def record(target: Target, address: BmcAddress, using: Session, request: RecordR
             recorded = _write(folder, found, inventory, address, own, request)
             _check(folder, own)
     except OSError as exc:
-        raise UsageError(argument='--output', what=f'{request.output}: {exc.strerror or exc}') from exc
+        raise UsageError(
+            argument='--output', what=f'{request.output}: {exc.strerror or exc}', hint='name a new folder'
+        ) from exc
     return recorded
 
 

@@ -80,11 +80,13 @@ def read_yaml(text: str, path: str) -> Map:
         line = None if exc.problem_mark is None else exc.problem_mark.line + 1
         raise DocumentError(path=path, line=line, what=f'not valid YAML: {_harmless(exc.problem)}') from None
     except (yaml.YAMLError, UnicodeError):
-        raise DocumentError(path=path, what='not valid YAML: a character that YAML does not allow') from None
+        raise DocumentError(
+            path=path, what='not valid YAML: a character that YAML does not allow', hint='check that it is the right file'
+        ) from None
     except RecursionError:
-        raise DocumentError(path=path, what='nested too deeply') from None
+        raise DocumentError(path=path, what='nested too deeply', hint='check that it is the right file') from None
     if root is None:
-        raise DocumentError(path=path, what='is empty')
+        raise DocumentError(path=path, what='is empty', hint='it has to list the targets')
     return _root(root, path, 1)
 
 

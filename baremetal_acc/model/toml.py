@@ -31,9 +31,9 @@ def read(text: str, path: str, *, format_version: int) -> Table:
         raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'not valid TOML: {exc}') from None
     except ValueError as exc:
         # Python reads no number of more than 4300 digits, and tomllib raises no TOMLDecodeError for that.
-        raise DocumentError(path=path, what=f'not valid TOML: {exc}') from None
+        raise DocumentError(path=path, what=f'not valid TOML: {exc}', hint='check that it is the right file') from None
     except RecursionError:
-        raise DocumentError(path=path, what='nested too deeply') from None
+        raise DocumentError(path=path, what='nested too deeply', hint='check that it is the right file') from None
     table = Table(path, '', 1, data, text)
     found_version = table.integer('format')
     if found_version != format_version:

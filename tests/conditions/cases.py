@@ -6,6 +6,7 @@ The verbs come from the registry of the command itself, their options from their
 """
 
 import argparse
+import functools
 import os
 import signal
 import sqlite3
@@ -92,6 +93,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
     return factory(APP, argparse.Namespace(debug=False, verbose_level=1), cmd_name=name).get_parser(f'baremetal-acc {name}')
 
 
+@functools.cache
 def options_of(verb: str) -> dict[str, argparse.Action]:
     """The options and positional arguments of a verb that take a value, by their longest spelling."""
     actions = parser_of(verb)._actions
@@ -329,6 +331,8 @@ CONDITIONS: dict[str, Condition] = {
     'quiet': _in_front('-q'),
     'verbose': _in_front('-vvv'),
     'version': _in_front('--version'),
+    'version, stdout full': _all(_in_front('--version'), _streams('null', 'full', 'captured')),
+    'version, without reader': _all(_in_front('--version'), _streams('null', 'gone', 'captured')),
     'help': _behind('--help'),
     'help, stdout full': _all(_behind('--help'), _streams('null', 'full', 'captured')),
     'help, stdout closed': _all(_behind('--help'), _streams('null', 'closed', 'captured')),

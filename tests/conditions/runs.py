@@ -169,7 +169,7 @@ def _judge_errors(ended: Ended) -> list[str]:
     for line in errors:
         if not _ERROR.match(line):
             found.append(f'an error has another form: {line[:200]}')
-        elif not _HINT.search(line) and not line.endswith(': interrupted'):
+        elif not _HINT.search(line) and not {*ended.codes} <= {0, 3} and not line.endswith(': interrupted'):
             found.append(f'an error says not what to do: {line[:300]}')
     if any(code in (1, 2, 4, 5) for code in ended.codes) and not lines:
         found.append('it fails without a word')

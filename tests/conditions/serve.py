@@ -50,6 +50,7 @@ def import_plugins() -> None:
             entry.load()
         ExtensionManager(group)  # stevedore keeps what it has read
     device_ids.shipped()
+    import_module('baremetal_acc.emulator.main')
 
 
 # ----------------------------------------------------------------------------------------------------------- in the child
@@ -111,7 +112,7 @@ def _without(names: list[str]) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._finder, name)
 
-    for name in [n for n in sys.modules if n.partition('.')[0] in names]:
+    for name in [n for n in sys.modules if n.partition('.')[0] in names or n.startswith('baremetal_acc.emulator')]:
         del sys.modules[name]
     sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 

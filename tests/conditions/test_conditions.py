@@ -19,7 +19,7 @@ from tests.conditions.soak import machine
 VALUES = 40
 """Wrong values of options that are tried."""
 
-SLOW = ('demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', cases.STATUS)
+SLOW = ('complete', 'demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', cases.STATUS)
 """Programs and commands that import much, or wait for a service: they are tried in a few conditions only."""
 
 

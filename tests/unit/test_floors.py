@@ -123,6 +123,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'httptools': ('http.answer_parser',),
     'greenlet': ('wait',),
     'rich': ('cli.output.terminal', 'demo.screen'),
+    'shtab': ('cli.commands.complete',),
     'cryptography': ('bmc.ipmi.rmcp', 'images', 'certificates', 'emulator'),
 }
 

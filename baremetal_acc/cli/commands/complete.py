@@ -5,15 +5,13 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cliff import _argparse, command
+from cliff.app import App
 
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.report import strict
-
-if TYPE_CHECKING:
-    from baremetal_acc.cli.application import App
 
 SHELLS = ('bash', 'zsh', 'fish')
 
@@ -46,11 +44,11 @@ class Complete(command.Command):
         return 0
 
 
-def command_line(app: 'App') -> argparse.ArgumentParser:
+def command_line(app: App) -> argparse.ArgumentParser:
     """One parser of all commands, with a subparser for each word. cliff has a parser for each command only."""
     # cliff's own class, which can take over the options of cliff's parsers.
     root = _argparse.ArgumentParser(prog=app.NAME, parents=[app.parser], add_help=False, conflict_handler='ignore')
-    words_of: dict[tuple[str, ...], argparse._SubParsersAction[argparse.ArgumentParser]] = {(): root.add_subparsers()}
+    words_of: dict[tuple[str, ...], argparse._SubParsersAction[Any]] = {(): root.add_subparsers()}
     for words, parser in parsers(app):
         for action in parser._actions:
             _complete_files(action)
@@ -63,7 +61,7 @@ def command_line(app: 'App') -> argparse.ArgumentParser:
     return root
 
 
-def parsers(app: 'App') -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+def parsers(app: App) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     """The words and the parser of each command, in the order of their names."""
     for name in sorted(name for name, _ in app.command_manager):
         factory, found, _ = app.command_manager.find_command(name.split())

@@ -70,10 +70,13 @@ class Output:
     """Standard output, whose failures are errors that name it. A reader that has gone is a ``BrokenPipeError``, as elsewhere.
 
     Attributes that are not defined here are those of the stream.
+
+    :ivar reader_has_gone: a write has failed because nobody reads the output any more.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.reader_has_gone = False
 
     def write(self, data: str) -> int:
         """Write text.
@@ -83,6 +86,7 @@ class Output:
         try:
             return self._stream.write(data)
         except BrokenPipeError:
+            self.reader_has_gone = True
             raise
         except OSError as exc:
             raise self._lost(exc) from exc
@@ -105,6 +109,7 @@ class Output:
         try:
             self._stream.flush()
         except BrokenPipeError:
+            self.reader_has_gone = True
             raise
         except OSError as exc:
             raise self._lost(exc) from exc
