@@ -5,6 +5,7 @@
 Errors of the operating system are raised as ``OSError``; the caller knows which file it is and what to do.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -29,8 +30,11 @@ def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
     :param mode: the permissions, less the umask; by default for the owner alone.
     :raises OSError: it could not be written, or whether it survives a power failure is unknown; the file has its old content,
-        or all of the new.
+        or all of the new. Or it is no regular file, such as a device, which is not replaced.
     """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EEXIST, 'it is not a regular file', str(path))  # root would replace /dev/null
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     with suppress(FileNotFoundError):
         temporary.unlink()

@@ -401,6 +401,8 @@ def _write(option: str, path: Path, data: bytes) -> None:
     """
     if path.is_dir():
         raise BadParameter(f'{option}: {path}: is a directory, not a file')
+    if path.exists() and not path.is_file():
+        raise BadParameter(f'{option}: {path}: is not a regular file')
     try:
         write_private(path, data)
     except OSError as exc:

@@ -43,3 +43,16 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch:
     with pytest.raises(OSError, match='No space left'):
         atomic_file.write(path, b'after')
     assert (b'before', [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path):
+    """Root would replace ``/dev/null`` by a file, for all programs of the machine."""
+    os.mkfifo(tmp_path / 'fifo')
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'link').symlink_to('/dev/null')
+    for name in ('fifo', 'folder', 'link'):
+        with pytest.raises(OSError, match='not a regular file'):
+            atomic_file.write(tmp_path / name, b'x')
+    assert {'fifo', 'folder', 'link'} == {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / 'fifo').is_fifo()
+    assert (tmp_path / 'link').is_symlink()
