@@ -111,6 +111,8 @@ class App(app.App):
             raise self._no_such(argv[0]) from None
         made = factory(self, self.options, cmd_name=name)
         parser = made.get_parser(f'{self.NAME} {name}')
+        if name == 'help':
+            strict(parser)  # it is cliff's
         return made.run(parser.parse_args(rest))
 
     def _no_such(self, word: str) -> UsageError:

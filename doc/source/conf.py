@@ -38,7 +38,7 @@ html_static_path = ['_static']
 html_copy_source = False
 highlight_language = 'console'
 
-# ``make man`` writes doc/build/man/baremetal-acc.1.
+# ``make man`` writes it to doc/build/man
 man_pages = [
     (
         'reference/baremetal-acc',

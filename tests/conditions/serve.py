@@ -11,6 +11,8 @@ import contextlib
 import ctypes
 import datetime
 import fcntl
+import functools
+import gc
 import io
 import json
 import os
@@ -51,6 +53,12 @@ def import_plugins() -> None:
         ExtensionManager(group)  # stevedore keeps what it has read
     device_ids.shipped()
     import_module('baremetal_acc.emulator.main')
+    # Some hundred packages of the test environment are searched for entry points once, and not in each run.
+    metadata.entry_points = functools.cache(metadata.entry_points)
+    metadata.version = functools.cache(metadata.version)
+    metadata.entry_points(group='baremetal_acc.cli')
+    metadata.version('baremetal-acc')
+    gc.freeze()  # the children need not look through what was imported
 
 
 # ----------------------------------------------------------------------------------------------------------- in the child

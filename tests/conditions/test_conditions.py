@@ -16,7 +16,7 @@ import pytest
 from tests.conditions import cases, desk, runs
 from tests.conditions.soak import machine
 
-VALUES = 40
+VALUES = 20
 """Wrong values of options that are tried."""
 
 SLOW = ('complete', 'demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', cases.STATUS)

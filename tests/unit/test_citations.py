@@ -29,7 +29,7 @@ TOP_LEVEL = ('README.rst', 'Makefile', 'setup.cfg', 'setup.py', 'pyproject.toml'
 READ = frozenset({'.py', '.rst', '.toml', '.cfg', '.yaml', '.sample', ''})
 """Endings of files that hold prose of ours; what is recorded or generated (JSON, transcripts, patches) is not read."""
 
-GENERATED = ('doc/build', 'doc/build/html')
+GENERATED = ('doc/build', 'doc/build/doctrees', 'doc/build/html', 'doc/build/man', 'doc/build/man/baremetal-acc.1')
 """Folders that a command makes."""
 
 _AHEAD = r'(?<![\w./*{}<>~$%#-])'
