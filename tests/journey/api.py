@@ -24,9 +24,7 @@ class Http:
         self._session.trust_env = False
         self._session.headers.update(headers)
 
-    def ask(
-        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> requests.Response:
+    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> requests.Response:
         """Any answer.
 
         :param headers: of this request only.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import requests
 
@@ -41,13 +42,14 @@ class Site:
     :ivar services: Ironic and placement, as the journeys know them. The operator asks Ironic, and Ironic's user placement.
     :ivar operator: Nova's API as its administrator uses it; ``tenant``: as a member of the project tenant does.
     :ivar where: what the program of the cloud has printed.
+    :ivar servers: that were not deleted yet.
     """
 
     services: Services
     operator: Http
     tenant: Http
     where: Json
-    _flavors: int = field(default=0, init=False)
+    servers: 'list[Server]' = field(default_factory=list, init=False)
 
     @classmethod
     def of(cls, line: Json, folder: Path) -> 'Site':
@@ -65,7 +67,10 @@ class Site:
             'operator': {'OpenStack-API-Version': 'compute latest'},
             'tenant': {'OpenStack-API-Version': 'compute latest'},
         }
-        http = {name: Http(line[name if name in line else 'nova'], {'X-Auth-Token': tokens[name]} | versions[name]) for name in tokens}
+        http = {
+            name: Http(line[name if name in line else 'nova'], {'X-Auth-Token': tokens[name]} | versions[name])
+            for name in tokens
+        }
         services = Services(
             ironic=http['ironic'], placement=http['placement'], logs=line['logs'], pids=line['pids'], folder=folder
         )
@@ -85,8 +90,7 @@ class Site:
                 specs['trait:CUSTOM_ACC_PROGRAM'] = 'required'
         if len(groups) > 1:
             specs['group_policy'] = 'isolate'
-        self._flavors += 1
-        body = {'name': f'{resource_class}-{self._flavors}', 'vcpus': 1, 'ram': 1024, 'disk': 10}
+        body = {'name': f'{resource_class}-{uuid4()}', 'vcpus': 1, 'ram': 1024, 'disk': 10}
         made = str(self.operator.take('POST', '/flavors', {'flavor': body})['flavor']['id'])
         self.operator.take('POST', f'/flavors/{made}/os-extra_specs', {'extra_specs': specs})
         return made
@@ -94,12 +98,24 @@ class Site:
     def boot(self, flavor: str) -> 'Server':
         """Let the tenant boot a server. Not waited for."""
         body = {'name': 'tenant', 'imageRef': IMAGE, 'flavorRef': flavor, 'networks': 'none'}
-        return Server(site=self, id=self.tenant.take('POST', '/servers', {'server': body})['server']['id'])
+        server = Server(site=self, id=self.tenant.take('POST', '/servers', {'server': body})['server']['id'])
+        self.servers.append(server)
+        return server
 
     def until_schedulable(self, *nodes: Node, reserved: int = 0) -> None:
         """Wait until nova-compute has told placement that the machines can be had, or that they cannot."""
         for node in nodes:
             until(lambda node=node: self._reserved(node) == [reserved], 60, f'that {node.name} is reserved {reserved}')
+
+    def remove(self, node: Node) -> None:
+        """Delete a node, and wait until nova-compute has deleted its providers: they would be found by the next test."""
+        node.settle()
+        for _ in range(50):
+            self.services.ironic.ask('PUT', f'{node.path}/maintenance', {'reason': 'the journey is over'})
+            if self.services.ironic.ask('DELETE', node.path).status_code < 300:
+                break
+            time.sleep(POLL_SECONDS)
+        until(lambda: self.services.placement.ask('GET', f'/resource_providers/{node.uuid}').status_code == 404, 90, 'no root')
 
     def _reserved(self, node: Node) -> list[int]:
         answer = self.services.placement.ask('GET', f'/resource_providers/{node.uuid}/inventories')
@@ -132,7 +148,9 @@ class Server:
             assert time.monotonic() < end, f'still {found["status"]}, {found["OS-EXT-STS:task_state"]} after {seconds} s'
             time.sleep(POLL_SECONDS)
 
-    def act(self, action: str, body: object = None, *, version: str | None = None, who: Http | None = None) -> requests.Response:
+    def act(
+        self, action: str, body: object = None, *, version: str | None = None, who: Http | None = None
+    ) -> requests.Response:
         """Ask for an action of the server; any answer."""
         asked = who or self.site.tenant
         headers = {'OpenStack-API-Version': f'compute {version}'} if version is not None else {}
@@ -153,6 +171,7 @@ class Server:
         self.site.tenant.take('DELETE', f'/servers/{self.id}')
         until(lambda: self.site.tenant.ask('GET', f'/servers/{self.id}').status_code == 404, SECONDS, 'that the server is gone')
         assert {} == self.claims()
+        self.site.servers.remove(self)
 
 
 def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:

@@ -35,7 +35,13 @@ from typing import Any
 import requests
 
 from baremetal_acc.demo.service_files import open_private, write_private
-from baremetal_acc.demo.service_process import ServiceFailed, ServiceProcess, interrupt_on_signals, wait_for_answer, wait_for_end
+from baremetal_acc.demo.service_process import (
+    ServiceFailed,
+    ServiceProcess,
+    interrupt_on_signals,
+    wait_for_answer,
+    wait_for_end,
+)
 from baremetal_acc.demo.services import Services
 from tests.conftest import TREE
 from tests.journey.mariadb import MariaDb
@@ -83,7 +89,18 @@ class Cloud:
         :raises ServiceFailed: a service ended, or did not answer in time.
         """
         begun = time.monotonic()
-        for name in ('http', 'lock', 'tmp', 'nova', 'nova/lock', 'nova/instances', 'keystone', 'fernet', 'credential', 'placement'):
+        for name in (
+            'http',
+            'lock',
+            'tmp',
+            'nova',
+            'nova/lock',
+            'nova/instances',
+            'keystone',
+            'fernet',
+            'credential',
+            'placement',
+        ):
             (self._state / name).mkdir(mode=0o700)
         database = self._run('mariadb', self._mariadb.prepare())
         broker = self._start_rabbitmq()
@@ -107,7 +124,8 @@ class Cloud:
             'nova': self._nova,
             'bus': self._rabbitmq.url,
             'passwords': self._passwords,
-            'logs': {process.name: str(process.log) for process in self._processes} | {'ironic': str(self._state / 'ironic.log')},
+            'logs': {process.name: str(process.log) for process in self._processes}
+            | {'ironic': str(self._state / 'ironic.log')},
             'pids': {process.name: process.popen.pid for process in self._processes if process.popen.poll() is None},
             'versions': self._versions(),
             'took': time.monotonic() - begun,
@@ -127,7 +145,13 @@ class Cloud:
         files = f'--config-file={self._state}/keystone/keystone.conf'
         for arguments in (
             ('db_sync',),
-            ('fernet_setup', '--keystone-user', getpwuid(os.getuid()).pw_name, '--keystone-group', getgrgid(os.getgid()).gr_name),
+            (
+                'fernet_setup',
+                '--keystone-user',
+                getpwuid(os.getuid()).pw_name,
+                '--keystone-group',
+                getgrgid(os.getgid()).gr_name,
+            ),
             (
                 'bootstrap',
                 *('--bootstrap-service-name', 'keystone', '--bootstrap-region-id', REGION),
@@ -135,7 +159,9 @@ class Cloud:
             ),
         ):
             secret = {'OS_BOOTSTRAP_PASSWORD': self._passwords['admin']}
-            wait_for_end(self._run('keystone-manage', [self._script('keystone-manage'), files, *arguments], environment | secret))
+            wait_for_end(
+                self._run('keystone-manage', [self._script('keystone-manage'), files, *arguments], environment | secret)
+            )
         return self._run('keystone', self._serve(self._keystone, 'keystone.wsgi.api:application', threads=1), environment)
 
     def _start_placement(self) -> ServiceProcess:

@@ -33,7 +33,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the run was made with, and what it took."""
     for site in CLOUDS:
         versions = ', '.join(f'{name} {version}' for name, version in site.where['versions'].items())
-        terminalreporter.write_line(f'{versions}; started in {site.where["took"]:.0f} s; {MEASURED.peak / 2**20:.0f} MiB at most')
+        terminalreporter.write_line(
+            f'{versions}; started in {site.where["took"]:.0f} s; {MEASURED.peak / 2**20:.0f} MiB at most'
+        )
 
 
 @pytest.fixture(scope='session')
@@ -81,9 +83,11 @@ def enrol(site: Site, emulated_machine: Any) -> Iterator[Enrol]:
         return node
 
     yield make
+    # The machines still answer here.
+    for server in list(site.servers):
+        server.delete()
     for node in nodes:
-        site.services.ironic.ask('PUT', f'{node.path}/maintenance', {'reason': 'the journey is over'})
-        site.services.ironic.ask('DELETE', node.path)
+        site.remove(node)
 
 
 @pytest.fixture(autouse=True)

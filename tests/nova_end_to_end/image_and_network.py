@@ -36,7 +36,12 @@ _IMAGE: dict[str, Any] = {
     'schema': '/v2/schemas/image',
 }
 
-_SCHEMA = {'name': 'image', 'properties': {name: {} for name in _IMAGE}, 'additionalProperties': {'type': 'string'}, 'links': []}
+_SCHEMA = {
+    'name': 'image',
+    'properties': {name: {} for name in _IMAGE},
+    'additionalProperties': {'type': 'string'},
+    'links': [],
+}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -42,9 +42,12 @@ def test_a_boot_that_found_no_host_succeeds_later(site: Site, enrol: Enrol, docu
     assert [None, None] == functions(node)
     flavor = site.flavor('demand', ACC=AES)
     where, passwords = site.where, site.where['passwords']
-    text = CONF.format(catalogue=documents / 'catalogue.toml', bus=where['bus'], keystone=where['keystone'], **{
-        name: passwords[name] for name in ('admin', 'ironic')
-    })
+    text = CONF.format(
+        catalogue=documents / 'catalogue.toml',
+        bus=where['bus'],
+        keystone=where['keystone'],
+        **{name: passwords[name] for name in ('admin', 'ironic')},
+    )
     with open(tmp_path / 'acc.conf', 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(text)
     (tmp_path / 'pools.toml').write_text('format = 1\n')
@@ -64,7 +67,11 @@ def test_a_boot_that_found_no_host_succeeds_later(site: Site, enrol: Enrol, docu
             first = site.boot(flavor)
             fault = first.settle('ERROR')['fault']
             assert 'No valid host was found. ' == fault['message']
-            until(lambda: f'demand {first.id} for aes' in said.read_text() and 'schedulable after' in said.read_text(), 90, 'region')
+            until(
+                lambda: f'demand {first.id} for aes' in said.read_text() and 'schedulable after' in said.read_text(),
+                90,
+                'region',
+            )
             assert 1 == len(node.uploads())
             second = site.boot(flavor)
             second.settle('ACTIVE')
