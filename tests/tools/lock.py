@@ -4,8 +4,8 @@
 
 ``python -m tests.tools.lock`` resolves each set of requirements by uv, for every Python that is supported:
 
-* ``requirements/core.txt``, ``demo.txt``, ``test.txt``, ``cloud.txt`` and ``bench.txt`` with the versions of ``constraints.txt``.
-  Each one includes the one before.
+* ``core.txt``, ``demo.txt``, ``test.txt``, ``cloud.txt`` and ``bench.txt`` of ``requirements/`` with the versions of
+  ``constraints.txt``. Each one includes the one before.
 * ``tests/constraints/lowest.txt`` with the lower bounds that setup.cfg declares for the core and the emulator, and what their
   unit tests need.
 

@@ -182,7 +182,17 @@ def run_tests(environment: Path, copy: Path, tests: Sequence[str], processes: in
     report.unlink(missing_ok=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(('PYTHON', 'VIRTUAL_ENV'))}
     environ |= {'PYTHONWARNINGS': 'ignore', 'CI': '1', 'PATH': f'{environment / "bin"}{os.pathsep}{environ.get("PATH", "")}'}
-    options = ['-v', '--tb=short', '-p', 'no:cacheprovider', '-p', 'no:warnings', '--override-ini', 'pythonpath=', f'--junitxml={report}']
+    options = [
+        '-v',
+        '--tb=short',
+        '-p',
+        'no:cacheprovider',
+        '-p',
+        'no:warnings',
+        '--override-ini',
+        'pythonpath=',
+        f'--junitxml={report}',
+    ]
     if processes > 1:
         options += ['--numprocesses', str(processes), '--dist', 'loadfile']
     with log.open('w', encoding='utf-8') as file:
