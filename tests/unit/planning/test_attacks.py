@@ -386,7 +386,7 @@ def test_many_rules_are_read_in_no_time():
 def test_a_value_that_is_nested_too_deeply_has_a_literal():
     """It could be read where the stack was not as deep."""
     deep = []
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
     assert '"nested too deeply"' == literal(deep)
     assert '[[1]]' == literal([[1]])
