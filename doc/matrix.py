@@ -91,6 +91,9 @@ def rendered(rows: Iterable[Row]) -> Iterator[str]:
 def page() -> Iterator[str]:
     """The table, and the machine of its rows."""
     rows = read()
+    if not rows:
+        yield 'No row has run yet.'
+        return
     yield from rendered(rows)
     yield ''
     yield f'Machines: {"; ".join(sorted({row.machine for row in rows}))}.'
