@@ -17,6 +17,10 @@ SERIES = {32: '2025.2', 35: '2026.1', 39: '2026.2'}
 INSTALLED = int(metadata.version('ironic').partition('.')[0])
 
 
+RUNBOOKS_BEGIN = ('service', 'clean') if INSTALLED >= 35 else ('clean',)
+"""The flows that Ironic lets a runbook begin. Source: ironic 32.1.0, api/controllers/v1/utils.py,
+check_allow_clean_disable_ramdisk."""
+
 LATER_ROUTES = frozenset(
     f'v1.runbook.RunbookTraitsController.{method}' for method in ('delete', 'put') if max(SERIES) > INSTALLED
 )

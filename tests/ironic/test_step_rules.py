@@ -146,9 +146,9 @@ class TestWaysRound(AskingCase):
         """Public or a project's own: an older API checks neither."""
         for who, public in ((MEMBER, True), (OWNERS, False)):
             runbook = self.runbook(INVENTORY, UNLOCK, owner=OWNER, public=public)
-            self.lend(states.ACTIVE)
-            assert 202 == self.by_runbook(who, 'service', runbook).status_int
-            assert states.SERVICEFAIL == self.settle()
+            self.lend(states.MANAGEABLE)
+            assert 202 == self.by_runbook(who, 'clean', runbook).status_int
+            assert states.CLEANFAIL == self.settle()
             assert self.is_refused(), self.node.last_error
 
     def test_who_began_an_earlier_flow_does_not_count(self) -> None:
