@@ -193,10 +193,10 @@ def test_the_commands_of_the_pages_on_ironic(tmp_path: Path, emulated_machine: A
             serial = next(c['serial'] for c in accelerators(client) if c['kind'] == 'GPU')
             client.say(replaced(service.words, {'1652914505909': serial, 'node service': 'node service --wait 300'}))
             client.say('baremetal node undeploy --wait 300 NODE')
-        client.say(manage_again.words)
-        client.say(soon(allow.words))
-        client.say(power.words)
-        client.say(soon(replaced(waive.words, {'node clean': 'node clean --wait 300'})))
+            client.say(manage_again.words)
+            client.say(soon(allow.words))
+            client.say(power.words)
+            client.say(soon(replaced(waive.words, {'node clean': 'node clean --wait 300'})))
 
 
 def accelerators(client: Client) -> list[dict[str, Any]]:
