@@ -15,7 +15,7 @@ from baremetal_acc.cli.output import documents, text
 from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.output.progress import JobProgress
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, is_for_people
-from baremetal_acc.cli.output.results import COLUMNS, CommandResult, done, failure, planned, rows_of, warn_of_unlock
+from baremetal_acc.cli.output.results import COLUMNS, CommandResult, done, failure, planned, rows_of, total, warn_of_unlock
 from baremetal_acc.cli.plan_builder import PreparedPlan
 from baremetal_acc.cli.plan_request import PlanRequest, Verb
 from baremetal_acc.cli.session import Session
@@ -104,7 +104,7 @@ class PlanningCommand(ReportCommand, metaclass=abc.ABCMeta):
             rows=tuple(row for r in results for row in rows_of(r.document)),
             code=exits.worst(r.code for r in results),
             done=tuple(done(r) for r in results) if execute else (),
-            blocks=tuple(_titled(r, of_several=len(results) > 1) for r in results),
+            blocks=(*(_titled(r, of_several=len(results) > 1) for r in results), *total(results)),
             long=arguments.long,
         )
         if self.WRITES and not execute and any(r.document['outcome'] == 'planned' for r in results):

@@ -62,6 +62,9 @@ class VerifyCommand(ReportCommand):
                 blocks.append(_block(entry.name, found, tuple(row[1:] for row in rows), long=arguments.long))
             else:
                 _say(entry, found, in_table=arguments.unmet)
+        if is_for_people(arguments) and len(bodies) > 1:
+            met = sum(body['met'] for body in bodies)
+            blocks.append(Block(after=(f'{len(bodies)} targets: {met} {verdict_lines.AS_WANTED}, {len(bodies) - met} not',)))
         return Report(
             document=documents.document(bodies),
             columns=COLUMNS,

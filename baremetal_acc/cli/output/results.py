@@ -3,7 +3,8 @@
 """The result of a command that plans or writes, for one target: its plan, what its job did, or why there is no plan."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -153,6 +154,18 @@ def _states(body: dict[str, Any]) -> dict[str, Any]:
     planned = {'state': ItemState.PLANNED.value, 'message': None, 'restoring': False}
     return {**body, 'actions': [{**a, **planned} for a in body['actions']]}
 
+
+def total(results: Sequence[CommandResult]) -> tuple[Block, ...]:
+    """A line that counts the outcomes of several targets; none for one target."""
+    if len(results) < 2:
+        return ()
+    counts = Counter(str(result.document['outcome']) for result in results)
+    said = ', '.join(f'{number} {_OUTCOMES.get(outcome, outcome)}' for outcome, number in sorted(counts.items()))
+    return (Block(after=(f'{len(results)} targets: {said}',)),)
+
+
+_OUTCOMES = {'holds': 'with nothing to do', 'not-met': 'not met', 'error': 'with an error'}
+"""Outcomes that people read in other words."""
 
 NOT_DONE = 'not done'
 """The state that tables show for the actions of a refused plan."""

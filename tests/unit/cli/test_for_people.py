@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.cli.durations import EarlierJobs
-from baremetal_acc.cli.output import card_list, layout
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import card_list, layout, results
 from baremetal_acc.cli.state import TargetState, TargetStore
 from baremetal_acc.errors import NotMet, Refused, WriteFailed
 from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Reset, ResetPurpose
@@ -308,3 +309,14 @@ def test_a_slot_that_is_programmed_names_function_and_version():
     assert ['Slot0 -> gzip 3.1', 'Slot1 1.0 -> gzip 3.1'] == [
         row[2] for row in cells(action_rows.of_plan(made, labels(1), NOTHING))
     ]
+
+
+def test_several_targets_are_counted():
+    """By their outcomes; one target is not."""
+
+    def result(outcome: str) -> results.CommandResult:
+        return results.CommandResult(document={'outcome': outcome}, code=Exit.HOLDS, block=layout.Block())
+
+    assert () == results.total([result('planned')])
+    (block,) = results.total([result('planned'), result('holds'), result('holds')])
+    assert ('3 targets: 2 with nothing to do, 1 planned',) == block.after
