@@ -10,7 +10,7 @@ import struct
 import sys
 import termios
 
-from tests.cli.desk import Desk
+from tests.cli.desk import Desk, target_of
 
 EIGHT = """format = 1
 [[rule]]
@@ -116,3 +116,14 @@ def test_several_causes_are_a_line_each_and_the_plan_is_not_printed(desk: Desk, 
     assert [True] * (causes + 1) == [line.startswith('  ') for line in below], 'and the hint'
     assert '|' not in done.out
     assert done.out.splitlines()[-1].startswith('node-1: refused, so nothing is done (')
+
+
+def test_several_targets_are_summed_up_in_a_last_line(desk: Desk, emulated_machine):
+    """Each has its table and its summary; one that cannot be reached is counted, too."""
+    machine = emulated_machine('fpga-server')
+    desk.prepare(machine)
+    desk.bmcs({'dead': target_of(machine, address='https://127.0.0.1:9'), 'node-1': target_of(machine)})
+    planned = desk.run('plan', *desk.options).out.splitlines()
+    assert ('node-1:', '2 targets: 1 with an error, 1 refused') == (planned[-2][:7], planned[-1])
+    verified = desk.run('verify', *desk.options).out.splitlines()
+    assert '2 targets: 0 as the baseline wants, 1 not, 1 with an error' == verified[-1]

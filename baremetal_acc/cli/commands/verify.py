@@ -63,8 +63,7 @@ class VerifyCommand(ReportCommand):
             else:
                 _say(entry, found, in_table=arguments.unmet)
         if is_for_people(arguments) and len(bodies) > 1:
-            met = sum(body['met'] for body in bodies)
-            blocks.append(Block(after=(f'{len(bodies)} targets: {met} {verdict_lines.AS_WANTED}, {len(bodies) - met} not',)))
+            blocks.append(Block(after=(_total(bodies),)))
         return Report(
             document=documents.document(bodies),
             columns=COLUMNS,
@@ -100,6 +99,13 @@ def _block(target: str, found: _Verified, rows: tuple[tuple[Any, ...], ...], *, 
         columns=COLUMNS[1:],
         rows=rows,
     )
+
+
+def _total(bodies: list[dict[str, Any]]) -> str:
+    """The line that counts the results of several targets."""
+    met, failed_ones = sum(body['met'] for body in bodies), sum(body['error'] is not None for body in bodies)
+    parts = (f'{met} {verdict_lines.AS_WANTED}', f'{len(bodies) - met - failed_ones} not', f'{failed_ones} with an error')
+    return f'{len(bodies)} targets: {", ".join(parts)}'
 
 
 def _say(entry: TargetEntry, found: _Verified, *, in_table: bool) -> None:
