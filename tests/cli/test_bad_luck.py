@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.cli.desk import target_of
+from tests.cli.desk import Done, target_of
 
 LOCK_ONLY = 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n'
 
@@ -109,7 +109,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_job_leaves_it_to_be_gone_on_with
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
     _, err = process.communicate(timeout=60)
     assert 6 == process.returncode, err
-    (error,) = (line for line in err.splitlines() if 'error: ' in line)
+    (error,) = Done(code=process.returncode, out='', err=err).errors
     for said in (
         'state.sqlite: cannot be written: disk I/O error',
         'the apply job of ',
