@@ -89,6 +89,7 @@ def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
 
     :raises DocumentError: the file cannot be read, is no regular file, or is too long.
     """
+    hint = hint or 'name a file that you may read'
     try:
         # Non-blocking, so that a pipe in place of the file cannot block the process.
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
