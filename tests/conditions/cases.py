@@ -460,6 +460,8 @@ def made(verb: str, condition: Condition, folder: Path) -> Case:
     if verb in SERVING:
         case.signals = [(1.0, int(signal.SIGINT)), (3.0, int(signal.SIGTERM))]
     condition(case)
+    if verb == 'demo' and not case.signals:
+        case.signals = [(10.0, int(signal.SIGINT))]  # with no folder, or a new one, it runs the demo
     if verb in SERVING and not any(number in (signal.SIGINT, signal.SIGTERM) for _, number in case.signals):
         case.signals.append((1.0, int(signal.SIGINT)))
     if case.lost:

@@ -6,6 +6,7 @@ Each condition is here once, each command and each program at least once, and so
 ``BAREMETAL_ACC_CONDITIONS_SEED``, else 1.
 """
 
+import itertools
 import os
 import random
 from collections.abc import Iterator
@@ -16,26 +17,32 @@ import pytest
 from tests.conditions import cases, desk, runs
 from tests.conditions.soak import machine
 
-VALUES = 20
+VALUES = 10
 """Wrong values of options that are tried."""
 
 SLOW = ('complete', 'demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', cases.STATUS)
 """Programs and commands that import much, or wait for a service: they are tried in a few conditions only."""
 
 
+MACHINES = ('SIG', 'clock', 'few', 'no threads', 'several', 'state')
+"""How the names of conditions begin that need a command which reads machines and their stored state."""
+
+
 def sample() -> list[tuple[str, str]]:
     """The verbs and the names of their conditions."""
     rng = random.Random(int(os.environ.get('BAREMETAL_ACC_CONDITIONS_SEED', '1')))
     quick = [verb for verb in cases.VERBS if verb not in SLOW]
-    verbs: list[str] = []
-    while len(verbs) < len(cases.CONDITIONS) - len(SLOW):
-        verbs += rng.sample(quick, len(quick))
-    verbs = [*SLOW, *verbs[: len(cases.CONDITIONS) - len(SLOW)]]
+    reading = [verb for verb in quick if '--bmcs' in cases.options_of(verb)]
     names = rng.sample(list(cases.CONDITIONS), len(cases.CONDITIONS))
+    about_machines = [name for name in names if name.startswith(MACHINES)]
+    others = [name for name in names if name not in about_machines]
+    others.sort(key='no arguments'.__eq__)  # the slow commands come first, and the demo would run
+    found = [*zip(itertools.cycle(rng.sample(reading, len(reading))), about_machines, strict=False)]
+    found += zip([*SLOW, *itertools.islice(itertools.cycle(rng.sample(quick, len(quick))), len(others))], others, strict=False)
     values = [
         (verb, name) for verb in quick if verb not in cases.SERVING for name, _ in cases.of_verb(verb) if name not in names
     ]
-    return [*zip(verbs, names, strict=True), *rng.sample(values, VALUES)]
+    return [*found, *rng.sample(values, VALUES)]
 
 
 @pytest.fixture(scope='module')
