@@ -23,7 +23,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from grp import getgrgid
 from importlib.metadata import version

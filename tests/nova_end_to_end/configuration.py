@@ -75,8 +75,6 @@ transport_url = {bus}
 # 60 by default: how soon Nova notices that a machine is available again.
 update_resources_interval = 4
 heal_instance_info_cache_interval = -1
-# 600 by default.
-sync_power_state_interval = 20
 [api_database]
 connection = {api}
 [database]

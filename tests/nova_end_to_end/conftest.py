@@ -41,11 +41,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope='session')
 def site(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[Site]:
     """A cloud that runs; it ends with the run, also if that is killed."""
-    if 'NOVA_SITE' in os.environ:
-        CLOUDS.append(Site.of(json.loads(Path(os.environ['NOVA_SITE']).read_text()), documents))
-        with MEASURED:
-            yield CLOUDS[-1]
-        return
     state = tmp_path_factory.mktemp('cloud') / 'state'
     command = [sys.executable, '-W', 'ignore', '-m', 'tests.nova_end_to_end.cloud', '--state', str(state)]
     process = subprocess.Popen(

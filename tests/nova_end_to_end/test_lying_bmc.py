@@ -26,12 +26,12 @@ def test_a_lock_that_is_not_there(site: Site, enrol: Enrol) -> None:
 
     server = site.boot(flavor)
     fault = server.settle('ERROR')['fault']
-    print(fault['message'], server.show()['fault'], node.show()['last_error'])
-    print(node.history())
+    assert fault['message'].startswith('Exceeded maximum number of retries.')
+    refusals = [event for event in node.history() if 'lock_accelerators' in event and 'expected locked-verified' in event]
+    assert [] == [word for word in (node.name, 'GPU_0', 'host-device') if word not in refusals[0]]
     assert {} == server.claims()
     assert 'active' not in node.seen
     found = node.settle()
-    print(found)
     assert ('clean failed', True) == (found['provision_state'], found['maintenance'])
     assert [] == [word for word in ('GPU_0', 'host-device') if word not in node.show()['last_error']]
     assert ([], None) == (node.offers(), node.show()['instance_uuid'])
@@ -57,7 +57,6 @@ def test_a_write_that_did_not_happen(site: Site, enrol: Enrol) -> None:
     node.machine.fault('task-completed-version-unchanged')
     node.provision('provide')
     found = node.settle()
-    print(found)
     assert ('clean failed', True) == (found['provision_state'], found['maintenance'])
     assert [] == [word for word in (GPU_OLD, GPU_NEW) if word not in found['last_error']]
     site.until_schedulable(node, reserved=1)

@@ -78,7 +78,6 @@ def test_a_boot_that_found_no_host_succeeds_later(site: Site, enrol: Enrol, docu
         finally:
             process.terminate()
             process.wait(60)
-    print(said.read_text())
     assert 0 == process.returncode, said.read_text()
     handed_over(site, second, node, documents, AES)
     assert 1 == len(node.uploads())
