@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,6 @@ __all__ = ['documents']
 collect_ignore_glob = [] if SOAK else ['test_*.py']
 
 MEASURED = Memory()
-
-
 CLOUDS: list[Site] = []
 
 
@@ -36,6 +35,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f'{versions}; started in {site.where["took"]:.0f} s; {MEASURED.peak / 2**20:.0f} MiB at most'
         )
+
+
+def keep_logs(state: Path) -> None:
+    """Copy the logs of the services to the folder that ``NOVA_LOGS`` names, if it names one."""
+    folder = os.environ.get('NOVA_LOGS')
+    for path in state.glob('*.log') if folder else ():
+        shutil.copy(path, str(folder))
 
 
 @pytest.fixture(scope='session')
@@ -55,12 +61,15 @@ def site(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[
     try:
         line = process.stdout.readline()
         if not line:
-            pytest.fail(process.communicate(timeout=120)[1])
+            said = process.communicate(timeout=180)[1]
+            pytest.fail(f'the cloud did not start, exit code {process.returncode}: {said}')
         CLOUDS.append(Site.of(json.loads(line), documents))
         with MEASURED:
             yield CLOUDS[-1]
     finally:
         process.communicate(timeout=180)
+        keep_logs(state)
+        shutil.rmtree(state, ignore_errors=True)
 
 
 @pytest.fixture
@@ -83,14 +92,3 @@ def enrol(site: Site, emulated_machine: Any) -> Iterator[Enrol]:
         server.delete()
     for node in nodes:
         site.remove(node)
-
-
-@pytest.fixture(autouse=True)
-def _logs_of_a_failure(request: pytest.FixtureRequest, site: Site) -> Iterator[None]:
-    """Keep the logs of the services of a run in which a test has failed, where ``NOVA_LOGS`` says."""
-    yield
-    folder = os.environ.get('NOVA_LOGS')
-    if folder:
-        for name, path in site.where['logs'].items():
-            if Path(path).exists():
-                (Path(folder) / f'{name}.log').write_bytes(Path(path).read_bytes())
