@@ -302,7 +302,8 @@ def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
     by_name = {image.file: image for image in found.images}
     for name in names:
         if name not in by_name:
-            raise UsageError(argument='--image', what=f'{found.path} has no image {name!r}', hint=did_you_mean(name, by_name))
+            hint = did_you_mean(name, by_name) or 'catalogue show prints the names'
+            raise UsageError(argument='--image', what=f'{found.path} has no image {name!r}', hint=hint)
     return [by_name[name] for name in dict.fromkeys(names)]
 
 

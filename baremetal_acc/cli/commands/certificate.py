@@ -313,13 +313,13 @@ def _lasting(given: str | None) -> timedelta | None:
         return None
     days = _number('--days', given)
     if not 1 <= days <= _LONGEST.days:
-        raise UsageError(argument='--days', what=f'{days} is not between 1 and {_LONGEST.days}')
+        raise UsageError(argument='--days', what=f'{days} is out of range', hint=f'1 to {_LONGEST.days}')
     return timedelta(days=days)
 
 
 def _number(argument: str, given: str) -> int:
     if not given.isascii() or not given.isdecimal() or len(given) > 9:
-        raise UsageError(argument=argument, what=f'{given!r} is not a whole number')
+        raise UsageError(argument=argument, what=f'{given!r} is not a whole number', hint='give digits only')
     return int(given)
 
 
