@@ -163,7 +163,7 @@ def test_only_what_ironic_can_do_is_offered_as_the_way_back() -> None:
         return host_start.text(SimpleNamespace(name='n', uuid='u'), 'power on', situation, found).partition(' (')[2]
 
     def can(state: str, event: str) -> bool:
-        machine = state_machine.machine.copy()
+        machine = releases.MACHINE.copy()
         machine.initialize(start_state=state)
         return bool(machine.is_actionable_event(event))
 
