@@ -138,6 +138,7 @@ _FIELDS = {
         'host_start',
         'policy',
         'rights',
+        'step_rules',
         'accepted_values',
         'unused_nodes',
         shown=('tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it', UNMOVED),
