@@ -101,7 +101,7 @@ class AccFirmware(base.FirmwareInterface):
         compat.resolve_spacings(self)
         known, theirs = settings.core(), settings.guest()
         for name, text in policy.shortcomings():
-            if name not in theirs.accepted_misconfigurations:
+            if not policy.is_accepted(name):
                 raise exception.DriverLoadError(
                     driver=self.hardware_type,
                     reason=f'{text} (or add {name} to [{GROUP}] accepted_misconfigurations to accept this)',

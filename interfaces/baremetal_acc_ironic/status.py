@@ -129,7 +129,7 @@ class Checks(upgradecheck.UpgradeCommands):
         missing = dict(policy.shortcomings()).get(policy.NO_API_GUARD)
         if missing is None:
             return upgradecheck.Result(upgradecheck.Code.SUCCESS)
-        accepted = policy.NO_API_GUARD in settings.guest().accepted_misconfigurations
+        accepted = policy.is_accepted(policy.NO_API_GUARD)
         return upgradecheck.Result(upgradecheck.Code.WARNING if accepted else upgradecheck.Code.FAILURE, missing)
 
     _upgrade_checks = (

@@ -176,6 +176,11 @@ def as_lessee(task: Any) -> bool:
     return project is not None and project == task.node.lessee and project != task.node.owner
 
 
+def is_accepted(shortcoming: str) -> bool:
+    """Whether the administrator has named one of :func:`shortcomings` in ``accepted_misconfigurations``."""
+    return shortcoming in settings.guest().accepted_misconfigurations
+
+
 def shortcomings() -> Iterator[tuple[str, str]]:
     """Yield settings of Ironic that disable protections of this package: a name, and a sentence that says what to do.
 
