@@ -36,15 +36,31 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ('Print which locks would be released', f'unlock node-1 {_DOCUMENTS}'),
         ('Release the locks of one device', f'unlock node-1 {_DOCUMENTS} --device IN15494610198 --execute'),
     ),
+    'power status': (('Print the power state of a host, and what forbids its start', f'power status node-1 {_DOCUMENTS}'),),
+    'power on': (
+        ('Print whether a host may be powered on (dry run)', f'power on node-1 {_DOCUMENTS}'),
+        ('Power it on', f'power on node-1 {_DOCUMENTS} --execute'),
+    ),
+    'power off': (('Power a host off at once', f'power off node-1 {_DOCUMENTS} --execute'),),
+    'status': (
+        ('Print what is unfinished, quarantined or open on all targets', 'status'),
+        ('Print it for one target as JSON', 'status node-1 -f json'),
+    ),
+    'history': (('Print what was done to one target, and by whom', 'history node-1'),),
     'publish': (
         ('Print the calls that placement lacks (dry run)', f'publish node-1 {_DOCUMENTS} --config-file acc.conf'),
         ('Print why a device is available or not', f'publish node-1 {_DOCUMENTS} --config-file acc.conf --why'),
     ),
     'reshape plan': (('Print what would move', f'reshape plan node-1 {_DOCUMENTS} --config-file acc.conf'),),
-    'reshape apply': (('Move it', f'reshape apply node-1 {_DOCUMENTS} --config-file acc.conf'),),
+    'reshape apply': (
+        ('Print what would move (dry run)', f'reshape apply node-1 {_DOCUMENTS} --config-file acc.conf'),
+        ('Move it', f'reshape apply node-1 {_DOCUMENTS} --config-file acc.conf --execute'),
+    ),
     'pool plan': (('Print which regions would be programmed', 'pool plan --pools pools.toml --config-file acc.conf'),),
-    'pool apply': (('Program them once', 'pool apply --pools pools.toml --config-file acc.conf'),),
-    'pool watch': (('Do so every minute until stopped', 'pool watch --pools pools.toml --config-file acc.conf --interval 60'),),
+    'pool apply': (('Program them once', 'pool apply --pools pools.toml --config-file acc.conf --execute'),),
+    'pool watch': (
+        ('Do so every minute until stopped', 'pool watch --pools pools.toml --config-file acc.conf --interval 60 --execute'),
+    ),
     'pool demand add': (
         (
             'Record that a user waits for the function gzip',

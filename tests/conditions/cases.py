@@ -23,6 +23,9 @@ from tests.conditions import desk
 
 STATUS = 'baremetal-acc-status'
 
+PROGRAMS = {STATUS: ['upgrade', 'check'], 'baremetal-acc-ironic-conf': []}
+"""The programs beside ``baremetal-acc``, and their ordinary arguments."""
+
 
 @dataclass(kw_only=True)
 class Case:
@@ -79,7 +82,7 @@ class Case:
 
 APP = App()
 
-VERBS = (*sorted(name for name, _ in APP.command_manager), STATUS)
+VERBS = (*sorted(name for name, _ in APP.command_manager), *PROGRAMS)
 
 SERVING = frozenset({'emulate', 'pool watch'})
 """Verbs that run until they are stopped."""
@@ -87,8 +90,8 @@ SERVING = frozenset({'emulate', 'pool watch'})
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of a verb."""
-    if verb == STATUS:
-        return argparse.ArgumentParser(STATUS, add_help=False)  # oslo.config makes its own
+    if verb in PROGRAMS:
+        return argparse.ArgumentParser(verb, add_help=False)  # these import Ironic
     factory, name, _ = APP.command_manager.find_command(verb.split())
     return factory(APP, argparse.Namespace(debug=False, verbose_level=1), cmd_name=name).get_parser(f'baremetal-acc {name}')
 
@@ -189,7 +192,8 @@ def _environ(**values: str | None) -> Condition:
 
 
 def _behind(*words: str) -> Condition:
-    return lambda case: case.option(*words)
+    # oslo.upgradecheck takes options in front of its commands only.
+    return lambda case: case.before(*words) if case.program == STATUS else case.option(*words)
 
 
 def _in_front(*words: str) -> Condition:
@@ -450,8 +454,8 @@ def made(verb: str, condition: Condition, folder: Path) -> Case:
         'VERB': verb,
     }
     case = Case(
-        program=verb if verb == STATUS else 'baremetal-acc',
-        arguments=['upgrade', 'check'] if verb == STATUS else [*verb.split(), *ordinary(verb)],
+        program=verb if verb in PROGRAMS else 'baremetal-acc',
+        arguments=[*PROGRAMS[verb]] if verb in PROGRAMS else [*verb.split(), *ordinary(verb)],
         folder=str(folder / 'work'),
         environ=environ,
         out=str(folder / 'out'),

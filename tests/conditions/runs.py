@@ -115,8 +115,8 @@ USAGE = {2, 3, 4, 5}
 
 OWN_FAULT = 1
 
-_ERROR = re.compile(r'^(baremetal-acc|emulate)(-status)?: (error: )?(?P<said>.+)$')
-_HINT = re.compile(r'\(.+\)$|, line \d+: |expected')
+_ERROR = re.compile(r'^(baremetal-acc|emulate)(-status|-ironic-conf)?: (error: )?(?P<said>.+)$')
+_HINT = re.compile(r'\(.+\)$|, line \d+: |expected|: \d+ causes$')
 _CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]')
 
 

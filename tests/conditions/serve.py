@@ -33,7 +33,11 @@ from baremetal_acc.bmc import device_ids
 from baremetal_acc.cli import application  # noqa: F401 - imported once, for every run
 from baremetal_acc.cli import main as command
 
-PROGRAMS = {'baremetal-acc': 'baremetal_acc.cli.main', 'baremetal-acc-status': 'baremetal_acc_ironic.status_command'}
+PROGRAMS = {
+    'baremetal-acc': 'baremetal_acc.cli.main',
+    'baremetal-acc-status': 'baremetal_acc_ironic.status_command',
+    'baremetal-acc-ironic-conf': 'baremetal_acc_ironic.ironic_conf_command',
+}
 
 MAX_FILE = 64 * 1024 * 1024
 

@@ -20,7 +20,7 @@ from tests.conditions.soak import machine
 VALUES = 10
 """Wrong values of options that are tried."""
 
-SLOW = ('complete', 'demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', cases.STATUS)
+SLOW = ('complete', 'demo', 'pool apply', 'pool plan', 'pool watch', 'reshape apply', 'reshape plan', *cases.PROGRAMS)
 """Programs and commands that import much, or wait for a service: they are tried in a few conditions only."""
 
 

@@ -96,7 +96,7 @@ class Verb(report.ReportCommand):
 @pytest.fixture
 def running(monkeypatch):
     """The command in its application."""
-    from baremetal_acc.cli import main
+    from baremetal_acc.cli import application, main
 
     def run(*arguments, told=True):
         made = []
@@ -109,7 +109,7 @@ def running(monkeypatch):
 
             return factory, 'verb', argv[1:]
 
-        monkeypatch.setattr(main._Verbs, 'find_command', find)
+        monkeypatch.setattr(application._Verbs, 'find_command', find)
         return main.main(['verb', *arguments]), made[0]
 
     return run
