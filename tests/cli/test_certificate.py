@@ -353,7 +353,7 @@ def test_issue_says_what_is_missing(desk: Desk, monkeypatch):
         (('--key', key), r'--out: give --out or --folder, or set option .baremetal_acc. certificate_folder'),
         (('--key', key, '--out', 'x'), 'is one file, but 2 targets are selected'),
         (('--key', key, '--folder', 'x', '--deployment', 'd'), 'is one hand-over, but 2 targets are selected'),
-        (('a', '--key', key, '--out', 'x', '--days', '0'), 'is out of range \(1 to 3650\)'),
+        (('a', '--key', key, '--out', 'x', '--days', '0'), r'is out of range \(1 to 3650\)'),
         (('--key', key, '--out', 'x', '--folder', 'y'), 'not allowed with'),
     ):
         with pytest.raises(UsageError, match=why):

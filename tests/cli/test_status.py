@@ -97,3 +97,30 @@ def test_a_state_that_cannot_be_read_fails_its_target_alone(desk, served):
     table = desk.run('status', 'node-2')
     assert (0, '') == (table.code, table.err), table.err
     assert 2 == desk.run('history', '--last', '0').code
+
+
+def test_people_read_lines_and_a_row_for_each_command(desk, emulated_machine):
+    """What needs attention comes first; the actions of a job are counted."""
+    desk.prepare(emulated_machine('fpga-server', flash_seconds=0.1, reset_seconds=0.1))
+    desk.write('baseline.toml', FLASH)
+    first = desk.run('status').out.splitlines()
+    assert ['node-1: nothing needs attention', '  no command has been recorded for this target'] == first
+    assert 'node-1: no command has been recorded\n' == desk.run('history').out
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert 'node-1: nothing needs attention' == desk.run('status').out.splitlines()[0]
+    allowed = desk.run('power', 'status', *desk.options)
+    assert ['  power on is allowed'] == allowed.out.splitlines()[1:]
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    opened = desk.run('status').out.splitlines()
+    assert 'node-1: 1 open lock' == opened[0]
+    assert opened[1].startswith('  open lock: uuid:')
+    assert opened[1].endswith(': unlocked on purpose')
+    assert opened[2].startswith('  custody in: uuid:')
+    assert any(line.startswith('  last verification: not met, ') for line in opened)
+    assert any(line.startswith(f'  last command: unlock by {getpass.getuser()}, ') for line in opened)
+    rows = [line for line in desk.run('history').out.splitlines() if '| done' in line]
+    assert ['4 unlock', '1 flash, 4 lock'] == [line.strip('| ').rpartition('| ')[2] for line in rows]
+    refused = desk.run('power', 'status', *desk.options).out.splitlines()
+    assert refused[0].endswith(': off')
+    assert refused[1].startswith('  power on is refused: ')
+    assert any('found unlocked on purpose' in line for line in refused[2:])

@@ -10,8 +10,9 @@ from typing import Any
 from baremetal_acc.cli import exits, session
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.history import MOST, HistoryAction, HistoryEntry
-from baremetal_acc.cli.output import documents
-from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.output import documents, stored_blocks
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed, is_for_people
+from baremetal_acc.cli.output.stored_blocks import shown
 from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError, UsageError
 
@@ -60,6 +61,9 @@ class HistoryCommand(ReportCommand):
             columns=COLUMNS,
             rows=tuple(row for body in bodies for row in _rows(body)),
             code=exits.worst(codes),
+            blocks=tuple(stored_blocks.of_history(body, named=len(bodies) > 1) for body in bodies)
+            if is_for_people(arguments)
+            else None,
         )
 
 
@@ -93,11 +97,6 @@ def _action(action: HistoryAction) -> dict[str, Any]:
 
 def _time(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
-
-
-def shown(at: str | None) -> str | None:
-    """A time of a document, as tables show it."""
-    return None if at is None else f'{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%SZ}'
 
 
 def _rows(body: dict[str, Any]) -> Iterable[tuple[Any, ...]]:

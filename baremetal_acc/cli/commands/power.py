@@ -18,7 +18,8 @@ from baremetal_acc.cli.execution import places
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.history import HistoryEntry
 from baremetal_acc.cli.output import documents, text
-from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.output.layout import INDENT, Block
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed, is_for_people
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState
 from baremetal_acc.cli.target_entry import TargetEntry
@@ -29,7 +30,8 @@ from baremetal_acc.execution.power import check_no_update, switch
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.model.verdict import Finding
-from baremetal_acc.render import findings
+from baremetal_acc.render import findings, verdict_lines
+from baremetal_acc.render.words import counted
 
 COLUMNS = ('Target', 'Host', 'Power', 'Power on', 'Done')
 
@@ -97,12 +99,13 @@ class PowerStatusCommand(ReportCommand):
                 _check(found, wanted)
                 return _switched(using, entry, target, tools, found, wanted) if execute and wanted is not None else found
 
-        bodies, codes = [], []
+        bodies, codes, blocks = [], [], []
         for entry, found in each(using.entries, one):
             bodies.append(_body(entry, found, wanted, execute=execute))
             if isinstance(found, AccError):
                 codes.append(failed(entry.name, found))
                 continue
+            blocks.append(_block(entry, found, wanted, execute=execute))
             left = [s for s, power in found.powers if s in found.requested and power is not wanted]
             if execute and left:
                 what = f'power {_word(wanted)} was requested, but {", ".join(map(str, left))} has not changed'
@@ -116,6 +119,7 @@ class PowerStatusCommand(ReportCommand):
             columns=COLUMNS,
             rows=tuple(row for body in bodies for row in _rows(body)),
             code=exits.worst(codes),
+            blocks=tuple(blocks) if is_for_people(arguments) else None,
             done=tuple(f'{b["target"]}: {h["host"]} is {h["power"]}' for b in bodies for h in b['hosts'] if b['executed']),
         )
 
@@ -178,6 +182,29 @@ def _check(found: _Looked, wanted: PowerState | None) -> None:
     job = found.state.unfinished
     if job is not None:
         raise Refused([target_verdict.unfinished(job)], hint=f'{target_verdict.goes_on(job)}; after that, power off')
+
+
+def _block(entry: TargetEntry, found: _Looked, wanted: PowerState | None, *, execute: bool) -> Block:
+    """The report for people: a line for each host, and why hosts must not be powered on."""
+    lines = []
+    for system, power in found.powers:
+        change = ''
+        if system in found.requested:
+            change = f'; power {_word(wanted)} was requested' if execute else f'; it would be powered {_word(wanted)}'
+        lines.append(f'{entry.name}: host {system}: {power.lower()}{change}')
+    if not found.powers:
+        lines.append(f'{entry.name}: its BMC does not say which System is the host')
+    if wanted is PowerState.OFF:
+        return Block(before=tuple(lines))
+    if found.state.unfinished is not None:
+        lines.append(f'{INDENT}power on is refused: a job is unfinished (status shows it)')
+    elif not found.against:
+        lines.append(f'{INDENT}power on is allowed')
+    else:
+        lines.append(f'{INDENT}power on is refused: {counted(len(found.against), "finding")}')
+        for sentence, parts in verdict_lines.unmet(found.against):
+            lines += [f'{INDENT * 2}{sentence}', *(f'{INDENT * 3}{part}' for part in parts)]
+    return Block(before=tuple(lines))
 
 
 def _switched(using: Session, entry: TargetEntry, target: Target, tools: Tools, found: _Looked, wanted: PowerState) -> _Looked:

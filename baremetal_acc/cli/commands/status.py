@@ -12,8 +12,8 @@ from baremetal_acc.cli import exits, session, target_verdict
 from baremetal_acc.cli.commands import history
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.history import HistoryEntry
-from baremetal_acc.cli.output import documents, text
-from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.output import documents, stored_blocks, text
+from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed, is_for_people
 from baremetal_acc.cli.state import TargetState
 from baremetal_acc.cli.target_entry import TargetEntry
 from baremetal_acc.errors import AccError
@@ -82,6 +82,7 @@ class StatusCommand(ReportCommand):
             columns=COLUMNS,
             rows=tuple((body['target'], *row) for body in bodies for row in _rows(body)),
             code=exits.worst(codes),
+            blocks=tuple(map(stored_blocks.of_status, bodies)) if is_for_people(arguments) else None,
         )
 
 
@@ -184,7 +185,7 @@ def _waivers(state: TargetState, now: datetime) -> Iterator[Json]:
 
 
 def _rows(body: Json) -> Iterable[tuple[Any, ...]]:
-    shown = history.shown
+    shown = stored_blocks.shown
     job, verified, last = body['job'], body['verified'], body['last']
     if job is not None:
         yield 'unfinished job', None, (f'{job["command"]}: {job["stage"]}', job['next']), shown(job['since']), None
