@@ -328,6 +328,8 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
                 found.append(f'{module}:{line} may import the standard library only, not {name}')
             elif top in LIBRARY_ONLY_IN and not within(module, LIBRARY_ONLY_IN[top]):
                 found.append(f'{module}:{line} may not import {name}')
+            elif top == 'cliff' and any(part.startswith('_') for part in name.split('.')):
+                found.append(f'{module}:{line} may not import {name}: it is private, and other releases do not have it')
         elif top == 'http' and not within(module, HTTP_SPOKEN_IN + HTTP_STATUS_GIVEN_IN):
             found.append(f'{module}:{line} may not import {name}')
         if name.split('.')[-1] in OF_DRIVERS and not within(module, ('bmc',)):
@@ -388,6 +390,7 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.model.x', 'import baremetal_acc.planning.plan', 'may not import baremetal_acc.planning.plan'),
         ('baremetal_acc.model.x', 'import msgspec', 'standard library only'),
         ('baremetal_acc.model.x', 'import requests', 'may not import requests'),
+        ('baremetal_acc.cli.x', 'from cliff import _argparse', 'may not import cliff._argparse: it is private'),
         ('baremetal_acc.planning.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
         ('baremetal_acc.scheduling.x', 'from baremetal_acc.bmc import driver', 'may not import baremetal_acc.bmc'),
         ('baremetal_acc.policy.x', 'from baremetal_acc.planning import plan', 'may not import baremetal_acc.planning'),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cliff import _argparse, command
+from cliff import command
 from cliff.app import App
 
 from baremetal_acc.cli.output import text
@@ -46,8 +46,9 @@ class Complete(command.Command):
 
 def command_line(app: App) -> argparse.ArgumentParser:
     """One parser of all commands, with a subparser for each word. cliff has a parser for each command only."""
-    # cliff's own class, which can take over the options of cliff's parsers.
-    root = _argparse.ArgumentParser(prog=app.NAME, parents=[app.parser], add_help=False, conflict_handler='ignore')
+    # cliff's own class can take over the options of cliff's parsers.
+    kind = type(app.parser)
+    root = kind(prog=app.NAME, parents=[app.parser], add_help=False, conflict_handler='ignore')
     words_of: dict[tuple[str, ...], argparse._SubParsersAction[Any]] = {(): root.add_subparsers()}
     for words, parser in parsers(app):
         for action in parser._actions:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import yaml
-from cliff import _argparse, lister
+from cliff import lister
 
 from baremetal_acc.cli import examples, exits
 from baremetal_acc.cli.exits import Exit
@@ -202,11 +202,11 @@ def _column(option: str, name: str, columns: Iterable[str]) -> str:
     return known[_normal(name)]
 
 
-class HelpFormatter(_argparse.SmartHelpFormatter):
+class HelpFormatter(argparse.HelpFormatter):
     """Keeps the lines of the examples, which argparse would fill to one paragraph."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith('examples:\n') else str(super()._fill_text(text, width, indent))
+        return text if text.startswith('examples:\n') else super()._fill_text(text, width, indent)
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
