@@ -33,6 +33,10 @@ NOT_RUN = {
     ('install', 'pip install baremetal-acc'): 'the package is not on PyPI yet; .ci/run installs the core from the checkout',
     ('install', 'pip install --require-hashes -r requirements/core.txt'): '.ci/run runs it, in a copy of the checkout',
     ('install', 'pip install --no-deps --no-build-isolation .'): '.ci/run runs it, in a copy of the checkout',
+    (
+        'install',
+        'baremetal-acc complete --shell',
+    ): 'writes for the shells of the reader; tests/unit/cli/test_complete.py runs it',
     ('README', 'openstack role add'): 'needs Keystone',
     ('deployers', 'kolla-build'): 'needs Kolla and Docker; the page says that it was not tried',
 }

@@ -4,6 +4,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ class ConsoleProgram:
         for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
             if getattr(sys, name) is None:  # its descriptor was closed
                 setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115 - open until the process ends
+        if not sys.warnoptions:
+            warnings.simplefilter('ignore')  # of Ironic's libraries, for their developers
         try:
             code = _ended(work)
             sys.stdout.flush()

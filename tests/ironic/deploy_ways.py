@@ -378,7 +378,9 @@ FLOWS = (
         key='rescue_opened',
         title='Rescue after an operator has released locks',
         rules=(PROVISION,),
-        end=_refused(states.RESCUEFAIL, 'locks of its accelerators are open since', _LOCK),
+        end=_refused(
+            states.RESCUEFAIL, 'locks of its accelerators are open since', 'Ironic cannot service a node in this state'
+        ),
         safe='The mark stands against every start, whatever the flow.',
     ),
     Way(
