@@ -15,6 +15,7 @@ from typing import TextIO
 
 from cliff import app, command, commandmanager
 
+from baremetal_acc import standard_streams
 from baremetal_acc.cli import exits, interruption
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
@@ -138,7 +139,7 @@ class _Console(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
         """Called by logging."""
-        text.discard(self.stream)
+        standard_streams.discard(self.stream)
 
 
 class _LogFile(logging.FileHandler):
@@ -163,7 +164,7 @@ class _LogFile(logging.FileHandler):
         text.warn(f'--log-file: {self._path!r} cannot be written: {found}; the log ends here')
         logging.getLogger().removeHandler(self)
         if self.stream is not None:
-            text.discard(self.stream)
+            standard_streams.discard(self.stream)
 
 
 _LOG_HINT = 'name a file that you may write'
@@ -214,7 +215,7 @@ def _ended(made: list[App], arguments: list[str], *, debug: bool) -> Exit:
         return Exit.INTERRUPTED
     except Exception as exc:
         if output.reader_has_gone:
-            text.discard(sys.stdout)  # Python would report the error again when it closes the stream
+            standard_streams.discard(sys.stdout)  # Python would report the error again when it closes the stream
             return Exit.HOLDS
         if debug:
             raise

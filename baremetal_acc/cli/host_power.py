@@ -59,7 +59,7 @@ def look(
 
 
 def refusal(state: TargetState, found: Sequence[Finding]) -> Refused:
-    """The error of a power-on that is refused, with the command that helps. The first finding decides which."""
+    """The error of a power-on that is refused, with the command that helps. The worst kind of finding decides which."""
     job = state.unfinished
     kinds = {finding.subject.kind for finding in found}
     hint = None

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entry point of ``baremetal-acc``. It imports the application itself, so that a Ctrl-C during the import is no traceback."""
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            _open_streams()
+            from baremetal_acc import standard_streams
+
+            standard_streams.open_closed()
             from baremetal_acc.cli import application
 
             return application.run(sys.argv[1:] if argv is None else argv)
@@ -29,22 +30,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
     except KeyboardInterrupt:
         return _INTERRUPTED
-
-
-def _open_streams() -> None:
-    """Open the null device for each standard stream that was closed.
-
-    Otherwise the next file that is opened, such as the state of the targets, gets its descriptor, and messages are written into
-    that file.
-    """
-    for number, name in enumerate(('stdin', 'stdout', 'stderr')):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is this one
-            os.set_inheritable(number, True)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, 'w' if number else 'r', encoding='utf-8', closefd=False))  # noqa: SIM115
 
 
 if __name__ == '__main__':

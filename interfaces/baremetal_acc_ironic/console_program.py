@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a command that needs Ironic, and say in one line what is missing or wrong, without a traceback."""
 
-import os
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from baremetal_acc import standard_streams
 from baremetal_acc.errors import AccError
 
 INTERRUPTED = 130
@@ -33,9 +33,7 @@ class ConsoleProgram:
 
         :param work: imports Ironic; what it prints is written before this returns.
         """
-        for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
-            if getattr(sys, name) is None:  # its descriptor was closed
-                setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))  # noqa: SIM115 - open until the process ends
+        standard_streams.open_closed()
         if not sys.warnoptions:
             warnings.simplefilter('ignore')  # of Ironic's libraries, for their developers
         try:
@@ -45,7 +43,7 @@ class ConsoleProgram:
         except KeyboardInterrupt:
             return INTERRUPTED
         except BrokenPipeError:
-            _discard_output()
+            standard_streams.discard(sys.stdout)
             return 0
         except ModuleNotFoundError as exc:
             missing = (exc.name or '').partition('.')[0]
@@ -54,7 +52,7 @@ class ConsoleProgram:
         except AccError as exc:
             return self._failed(str(exc))
         except OSError as exc:
-            _discard_output()
+            standard_streams.discard(sys.stdout)
             return self._failed(f'{exc.filename or "standard output"}: {exc.strerror} (fix the cause, then run it again)')
         except Exception as exc:  # noqa: BLE001 - oslo.config has errors of many classes
             return self._failed(f'{" ".join(str(exc).split()) or type(exc).__name__} ({self.hint})')
@@ -64,7 +62,7 @@ class ConsoleProgram:
             sys.stderr.write(f'{self.name}: error: {text}\n')
             sys.stderr.flush()
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # nobody can be told
+            standard_streams.discard(sys.stderr)  # nobody can be told
         return self.error
 
 
@@ -73,8 +71,3 @@ def _ended(work: Callable[[], int]) -> int:
         return work()
     except SystemExit as exc:  # of argparse, after its help or its error
         return exc.code if isinstance(exc.code, int) else 0
-
-
-def _discard_output() -> None:
-    """Send what is still buffered to the null device: Python would report the failure again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

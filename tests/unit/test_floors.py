@@ -31,6 +31,7 @@ FLOOR_2 = (
     'http',
     'atomic_file',
     'input_file',
+    'standard_streams',
     'state_file',
     'wait',
 )
@@ -69,6 +70,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'http': ('http', 'wait'),
     'atomic_file': (),
     'input_file': (),
+    'standard_streams': (),
     'wait': (),
     'state_file': ('errors', 'atomic_file'),
     'execution': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'render', 'execution'),
@@ -107,6 +109,7 @@ STDLIB_ONLY = (
     'data',
     'atomic_file',
     'input_file',
+    'standard_streams',
     'state_file',
 )
 

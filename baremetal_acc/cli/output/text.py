@@ -8,11 +8,11 @@ The text of a BMC may hold anything, control sequences of terminals included: on
 """
 
 import getpass
-import os
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from baremetal_acc import standard_streams
 from baremetal_acc.errors import LocalError, UsageError
 
 PROGRAM = 'baremetal-acc'
@@ -115,7 +115,7 @@ class Output:
             raise self._lost(exc) from exc
 
     def _lost(self, exc: OSError) -> LocalError:
-        discard(self._stream)
+        standard_streams.discard(self._stream)
         return LocalError(
             'standard output', f'cannot be written: {exc.strerror}', hint='send the output to a file that has room'
         )
@@ -124,18 +124,8 @@ class Output:
         return getattr(self._stream, name)
 
 
-def discard(stream: TextIO) -> None:
-    """Send what a stream still holds to the null device: Python would report the failure again when it ends."""
-    try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
-    except (OSError, ValueError):  # no descriptor is left, or the stream has none
-        pass
-
-
 def _say(line: str) -> None:
     try:
         print(printable(line), file=sys.stderr, flush=True)
     except OSError:
-        discard(sys.stderr)  # nobody can be told
+        standard_streams.discard(sys.stderr)  # nobody can be told

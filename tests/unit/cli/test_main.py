@@ -31,8 +31,8 @@ def test_a_ctrl_c_during_the_import_is_no_traceback():
 
 CLOSED = """
 import os, sys
-from baremetal_acc.cli.main import _open_streams
-_open_streams()
+from baremetal_acc.standard_streams import open_closed
+open_closed()
 opened = os.open(sys.argv[1], os.O_WRONLY)
 print('message', file=sys.stderr, flush=True)
 sys.exit(opened)
