@@ -151,7 +151,8 @@ class StateFile:
                 return True
             try:
                 if not make and not self.earlier.left(self.path):
-                    return False
+                    # Nothing is left, either, where another process has migrated it in between.
+                    return lstat(self.path) is not None and self.prepare()
                 with self._nobody_of_an_earlier_release():
                     self._make()
                     self._retire()

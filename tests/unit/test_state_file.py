@@ -352,6 +352,21 @@ def test_several_processes_take_over_at_once(store: TargetStore) -> None:
     assert sorted(['node-1', 'node-2', *(f'new-{n}' for n in range(6))]) == targets(store)
 
 
+def test_a_reader_finds_all_though_another_process_takes_over_at_that_moment(
+    store: TargetStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has found no database yet, and finds no file of an earlier release any more."""
+    real = state_file.Earlier.left
+
+    def left(self: state_file.Earlier, database: Path) -> list[Path]:
+        monkeypatch.setattr(state_file.Earlier, 'left', real)
+        assert 'True\n' == run('print(store.read("node-1") == state())', str(store.root)).communicate(timeout=120)[0]
+        return real(self, database)
+
+    monkeypatch.setattr(state_file.Earlier, 'left', left)
+    assert state() == store.read('node-1')
+
+
 def test_nothing_is_taken_from_a_process_of_an_earlier_release(store: TargetStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would go on writing where nobody reads it any more: it is waited for, but not for ever."""
     monkeypatch.setattr(state_file, 'BUSY_SECONDS', 0.2)
