@@ -22,6 +22,12 @@ MAX_VALUES = 400_000
 """Values in one answer, counted by their separators: parsed JSON takes up to twenty times its bytes."""
 
 
+MAX_DEPTH = 100
+"""Levels of objects and arrays in one answer: what reads a resource may recurse. Expanded resources have some twenty."""
+
+_NO_BRACKETS = bytes(set(range(256)).difference(b'[]{}'))
+
+
 def resource_type(body: JsonObject) -> str:
     """The type of a resource without its version: ``PCIeFunction``; empty if it has none."""
     name = body.get('@odata.type')
@@ -45,7 +51,7 @@ def document(answer: RedfishAnswer, name: BmcName, connector: Connector, place: 
     """Parse the resource in an answer.
 
     :param place: its URI in normal form, if known.
-    :raises BmcAnswerInvalid: the body is no JSON object, has too many values, or is an error message.
+    :raises BmcAnswerInvalid: the body is no JSON object, has too many values or levels, or is an error message.
     :raises BmcRefused: the body says that the resource does not exist.
     """
     if count_values(answer.content) > MAX_VALUES:
@@ -58,6 +64,8 @@ def document(answer: RedfishAnswer, name: BmcName, connector: Connector, place: 
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is not JSON') from None
     if not isinstance(body, dict):
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is not a JSON object')
+    if not _is_flat(answer.content) and not _is_within(body, MAX_DEPTH):
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer is nested deeper than {MAX_DEPTH} levels')
     if 'error' in body and '@odata.id' not in body:
         if said(body).ids & GONE:
             told = 'the answer says that the resource does not exist'
@@ -108,6 +116,30 @@ def _decoded(content: bytes) -> object:
         if _ESCAPED_QUOTE not in content and _BACK.encode(body).count(b'"') == content.count(b'"'):
             return body
     return _JSON.decode(text_of(content))
+
+
+def _is_flat(content: bytes) -> bool:
+    """Whether JSON surely has no more than :data:`MAX_DEPTH` levels: quick, and enough for nearly all answers.
+
+    Each turn removes one or two levels. Brackets within texts may be left over.
+    """
+    left = content.translate(None, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH // 2):
+        if not left:
+            break
+        left = left.replace(b'{}', b'').replace(b'[]', b'')
+    return not left
+
+
+def _is_within(body: dict[str, object], levels: int) -> bool:
+    """Whether a JSON object has no more than so many levels of objects and arrays, itself included."""
+    level: list[dict[str, object] | list[object]] = [body]
+    for _ in range(levels):
+        inner = (value for one in level for value in (one.values() if isinstance(one, dict) else one))
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return True
+    return False
 
 
 def text_of(content: bytes) -> str:

@@ -1,14 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The fast decoder of answers gives the same result as the slow one."""
+"""The fast decoder of answers gives the same result as the slow one, and an answer has a limited number of levels."""
 
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from baremetal_acc.bmc.redfish.resource_document import _Ambiguous, _decoded
+from baremetal_acc.bmc.driver import Document
+from baremetal_acc.bmc.redfish.client import Connector
+from baremetal_acc.bmc.redfish.redfish_answer import RedfishAnswer
+from baremetal_acc.bmc.redfish.resource_document import MAX_DEPTH, _Ambiguous, _decoded, document
+from baremetal_acc.errors import BmcAnswerInvalid
 
 NAMES = st.sampled_from(['a', 'b', '"', '\\', 'ä', '\u2028', 'Id'])
 TEXTS = st.text(st.sampled_from('ab"\\\n\u00e9\U0001f600/'), max_size=4)
@@ -82,3 +88,21 @@ def test_what_is_no_json_is_an_error(content: bytes) -> None:
 def test_json_in_any_encoding_of_unicode_is_read(encoding: str) -> None:
     """Older BMCs write a byte order mark."""
     assert {'Name': 'Größe'} == _decoded('{"Name": "Größe"}'.encode(encoding))
+
+
+@pytest.mark.parametrize('inner', ['1', '"]}]{[["', '{"b": []}'], ids=['value', 'brackets in a text', 'objects'])
+@pytest.mark.parametrize(('begin', 'end'), [('{"a": ', '}'), ('[', ']')], ids=['objects', 'arrays'])
+def test_an_answer_has_a_limited_number_of_levels(begin: str, end: str, inner: str) -> None:
+    """What reads a resource recurses, and Python 3.12 and later parse thousands of levels."""
+    more = {'1': 0, '"]}]{[["': 0, '{"b": []}': 2}[inner]
+
+    def read(levels: int) -> Document:
+        nested = levels - 1 - more
+        content = f'{{"@odata.id": "/redfish/v1/x", "x": {begin * nested}{inner}{end * nested}}}'.encode()
+        answer = RedfishAnswer(status=200, headers={}, content=content, url='https://bmc/redfish/v1/x')
+        return document(answer, 'host', cast(Connector, SimpleNamespace(label='BMC host')))
+
+    assert 'x' in read(MAX_DEPTH).body
+    for levels in (MAX_DEPTH + 1, MAX_DEPTH + 2, 3 * MAX_DEPTH):
+        with pytest.raises(BmcAnswerInvalid, match=f'nested deeper than {MAX_DEPTH} levels'):
+            read(levels)
