@@ -99,6 +99,18 @@ def test_a_state_that_cannot_be_read_fails_its_target_alone(desk, served):
     assert 2 == desk.run('history', '--last', '0').code
 
 
+def test_a_database_that_cannot_be_used_is_told_once_for_each_target(desk, served):
+    """The document is printed."""
+    desk.bmcs({'node-1': target_of(served)})
+    desk.database.parent.mkdir(parents=True, mode=0o700)
+    desk.database.write_text('no database')
+    for path, mode in ((desk.database.parent.parent, 0o700), (desk.database.parent, 0o700), (desk.database, 0o600)):
+        path.chmod(mode)
+    done = desk.run('status', '-f', 'json')
+    assert (2, 1) == (done.code, len(done.errors)), done.err
+    assert 'file is not a database' in done.document['targets'][0]['error']['message']
+
+
 def test_people_read_lines_and_a_row_for_each_command(desk, emulated_machine):
     """What needs attention comes first; the actions of a job are counted."""
     desk.prepare(emulated_machine('fpga-server', flash_seconds=0.1, reset_seconds=0.1))

@@ -14,9 +14,10 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.history import HistoryEntry
 from baremetal_acc.cli.output import documents, stored_blocks, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed, is_for_people
+from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState
 from baremetal_acc.cli.target_entry import TargetEntry
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, StateError
 from baremetal_acc.model.action import Engage, Release
 from baremetal_acc.model.custody import CardCustody, Origin
 from baremetal_acc.model.job import Job
@@ -74,9 +75,7 @@ class StatusCommand(ReportCommand):
                 wanting = found['job'] or found['quarantined'] or found['open_locks']
                 codes.append(Exit.NOT_MET if wanting else Exit.HOLDS)
         if not arguments.names and not arguments.target and not arguments.address:
-            others = sorted(set(using.store.names()) - {e.name for e in using.entries})
-            if others:
-                text.note(f'the state of targets that the list does not have is stored, too: {", ".join(others)}')
+            _note_others(using)
         return Report(
             document=documents.document(bodies),
             columns=COLUMNS,
@@ -84,6 +83,16 @@ class StatusCommand(ReportCommand):
             code=exits.worst(codes),
             blocks=tuple(map(stored_blocks.of_status, bodies)) if is_for_people(arguments) else None,
         )
+
+
+def _note_others(using: Session) -> None:
+    """Name the targets of which a state is stored, and which the list does not have."""
+    try:
+        others = sorted(set(using.store.names()) - {e.name for e in using.entries})
+    except StateError:
+        return  # the error of each target says so
+    if others:
+        text.note(f'the state of targets that the list does not have is stored, too: {", ".join(others)}')
 
 
 def document(state: TargetState, entries: tuple[HistoryEntry, ...], now: datetime) -> Json:
