@@ -363,6 +363,8 @@ class Execution:
     def _end(self, one: _Running, outcome: Outcome) -> CommandResult:
         """Store what the job has proven, and make the result of its target."""
         verdict = one.job.verdict
+        if one.last is None:
+            one.last = execution.look_again(one.job, one.target, one.tools, datetime.now(UTC))
         inventory = None if one.last is None else one.last[0]
         unmet = () if verdict is None else target_verdict.relevant(one.verb, verdict, one.devices, one.slots)
         good = isinstance(outcome, Done) and not unmet

@@ -20,7 +20,7 @@ from baremetal_acc.execution import custody_feed
 from baremetal_acc.execution.checking import check_idle, check_image
 from baremetal_acc.execution.context import Attestor, ImageStore, PlacementShell, Target, Tools
 from baremetal_acc.execution.dispatch import needs_inventory, one_for_each_upload, perform
-from baremetal_acc.execution.finish import final_look, outcome_of, shut_out
+from baremetal_acc.execution.finish import final_look, look_again, outcome_of, shut_out
 from baremetal_acc.execution.host_polling import HostPoll, HostPolling
 from baremetal_acc.execution.job_polling import cancel_tasks, of_asked_bmcs, sight_of, tell_complaints
 from baremetal_acc.execution.login_tracker import Credentials
@@ -228,6 +228,7 @@ __all__ = [
     'check_image',
     'compare',
     'doing',
+    'look_again',
     'observe',
     'origin',
     'sessions',

@@ -122,6 +122,27 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     )
 
 
+def look_again(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Inventory, Verdict] | None:
+    """Inspect a machine whose job has ended, for a shell that no longer has the final inspection.
+
+    A publication is tried again in later turns, which another process may make; the inspection is stored nowhere.
+
+    :returns: what was read, judged as by the final inspection; None: the job had none, or the machine cannot be read now.
+    """
+    if job.verdict is None or (job.reasons and not job.verdict.findings):
+        return None  # the machine could not be read then either, or its BMC refuses our credentials
+    try:
+        inventory, verdict = check(
+            target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=_measures(job)
+        )
+        return inventory, custody_feed.judged(verdict, job.custody, inventory, target, tools, now)
+    except AccError as exc:
+        LOG.warning(
+            '%s: nothing is stored of the final inspection, since the machine cannot be read again: %s', job.target, exc
+        )
+        return None
+
+
 def _tell_other_parts(job: Job) -> None:
     """Log which parts of bundles that belong to no card do not show what was sent."""
     for item in job.items:

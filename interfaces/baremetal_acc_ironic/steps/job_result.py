@@ -51,7 +51,9 @@ def end_job(
     state = handover.interfered(state, job)
     step = definitions.STEPS[step_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
-    whole = step is definitions.RECONCILE and not reasons and look is not None
+    if step is definitions.RECONCILE and not reasons and look is None:
+        reasons = ('the machine could not be read again after its accelerators had been published',)
+    whole = step is definitions.RECONCILE and not reasons
     state = state.after(job, None if look is None else look[0], wall_clock.now(), met=whole, whole=whole)
     if whole and look is not None:
         left = handover.not_written(state, job, look[0], wall_clock.now())

@@ -224,7 +224,11 @@ def _turn(task: Any, state: NodeState, job: Job, *, resume: bool) -> bool:
             case Wait():
                 pass
             case Done() | Failed():
-                end_job(task, state, job, came, tools, final[-1] if final else None, resume=resume)
+                look = final[-1] if final else execution.look_again(job, target, tools, wall_clock.now())
+                if look is None and isinstance(came, Done) and wall_clock.now() <= job.deadline:
+                    LOG.info('Node %s: %s: waits until the machine can be read again', task.node.uuid, step_name(job))
+                    return False
+                end_job(task, state, job, came, tools, look, resume=resume)
                 return True
         if clock.over:
             break
