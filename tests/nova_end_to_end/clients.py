@@ -103,9 +103,10 @@ class Site:
         return server
 
     def until_schedulable(self, *nodes: Node, reserved: int = 0) -> None:
-        """Wait until nova-compute has told placement that the machines can be had, or that they cannot."""
+        """Wait until nova-compute has told placement that the machines can be had, with which traits, or that they cannot."""
         for node in nodes:
             until(lambda node=node: self._reserved(node) == [reserved], 60, f'that {node.name} is reserved {reserved}')
+            until(lambda node=node: self._traits(node) <= self._root_traits(node), 60, f'that {node.name} has its traits')
 
     def remove(self, node: Node) -> None:
         """Delete a node, and wait until nova-compute has deleted its providers: they would be found by the next test."""
@@ -116,6 +117,12 @@ class Site:
                 break
             time.sleep(POLL_SECONDS)
         until(lambda: self.services.placement.ask('GET', f'/resource_providers/{node.uuid}').status_code == 404, 90, 'no root')
+
+    def _traits(self, node: Node) -> set[str]:
+        return set(self.services.ironic.take('GET', f'{node.path}/traits')['traits'])
+
+    def _root_traits(self, node: Node) -> set[str]:
+        return set(self.services.placement.take('GET', f'/resource_providers/{node.uuid}/traits')['traits'])
 
     def _reserved(self, node: Node) -> list[int]:
         answer = self.services.placement.ask('GET', f'/resource_providers/{node.uuid}/inventories')

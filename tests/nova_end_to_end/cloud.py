@@ -204,6 +204,9 @@ class Cloud:
             self._run(name, self._nova_script(name))
         process = self._run('nova-api', self._serve(self._nova, 'nova.wsgi.osapi_compute:application', threads=4), api)
         wait_for_answer(process, lambda: _answers(self._nova.rpartition('/')[0]), 'does not answer')
+        # The scheduler takes nova-compute for a host only once a cell is known for it.
+        loop = f'until {self._nova_manage("cell_v2 discover_hosts --by-service --strict")}; do sleep 1; done'
+        wait_for_end(self._run('nova-manage', ['sh', '-c', loop]))
 
     def _versions(self) -> dict[str, str]:
         found = {name: version(name) for name in ('nova', 'keystone', 'ironic', 'openstack-placement', 'oslo.messaging')}

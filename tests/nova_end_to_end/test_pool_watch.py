@@ -51,7 +51,7 @@ def test_a_boot_that_found_no_host_succeeds_later(site: Site, enrol: Enrol, docu
     with open(tmp_path / 'acc.conf', 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(text)
     (tmp_path / 'pools.toml').write_text('format = 1\n')
-    arguments = ['pool', 'watch', '--interval', '2', '--config-file', 'acc.conf', '--pools', 'pools.toml']
+    arguments = ['pool', 'watch', '--execute', '--interval', '2', '--config-file', 'acc.conf', '--pools', 'pools.toml']
     said = tmp_path / 'said'
     with said.open('w') as stream:
         process = subprocess.Popen(
