@@ -32,6 +32,8 @@
     +-- DemandRefused        there are too many demands already (waiting can help)
     +-- DemandDiffers        its id is known as that of another demand
     +-- CertificateInvalid   a hand-over certificate proves nothing here
+    |   +-- CertificateUntrusted  no trusted key signed it
+    |   +-- CertificateAltered    it is not what was signed
     +-- IronicError
     |   +-- IronicUnreachable     (waiting can help)
     |   +-- IronicRefused         Ironic refused a request
@@ -318,11 +320,28 @@ class DemandDiffers(AccError):
 
 
 class CertificateInvalid(AccError):
-    """A hand-over certificate proves nothing here: it is forged, damaged, of another node, or no longer valid."""
+    """A hand-over certificate proves nothing here: it is forged, damaged, of another node, or no longer valid.
+
+    :cvar kind: names the reason for programs.
+    """
+
+    kind: ClassVar[str] = 'malformed'
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = _printable(what)
         super().__init__(self.what if where is None else f'{where}: {self.what}', hint=hint)
+
+
+class CertificateUntrusted(CertificateInvalid):
+    """No trusted key has signed a hand-over certificate."""
+
+    kind: ClassVar[str] = 'untrusted-key'
+
+
+class CertificateAltered(CertificateInvalid):
+    """The signature of a hand-over certificate does not match: the certificate was changed, or never signed."""
+
+    kind: ClassVar[str] = 'altered'
 
 
 class IronicError(AccError):

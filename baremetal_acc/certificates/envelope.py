@@ -2,24 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sign hand-over certificates with Ed25519 keys, and check their signatures.
 
-A signed certificate is one JSON document in its canonical form (:mod:`baremetal_acc.model.canonical`)::
+A signed certificate is one JSON document in its canonical form (:mod:`baremetal_acc.model.canonical`). It is an in-toto
+statement (:mod:`baremetal_acc.certificates.in_toto`) in a DSSE envelope (:mod:`baremetal_acc.certificates.dsse`). Earlier
+versions issued another form, which is still checked::
 
     {"certificate": {...}, "signature": {"algorithm": "Ed25519", "key": "sha256:...", "value": "..."}}
 
-The signature is over a line that names its purpose, so that it is valid for nothing else, and the canonical bytes of the value
-of ``certificate``. The algorithm is named for readers of other programs: there is no other, and nothing in the document chooses
-one. ``key`` is the SHA-256 of the public key (SubjectPublicKeyInfo, DER); the certificate itself names the same.
+There the signature is over a line that names its purpose, and the canonical bytes of the value of ``certificate``. What is
+signed in one form begins with other bytes than in the other form, so that a signature is valid in its own form alone. The
+algorithm is named for readers of other programs: there is no other, and nothing in the document chooses one. A key is named by
+the SHA-256 of the public key (SubjectPublicKeyInfo, DER); the certificate itself names the same.
 
 Source: RFC 8032, section 5.1 (Ed25519); RFC 8410 (keys in PEM); RFC 8785.
 """
 
 import base64
-import binascii
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,17 +30,21 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from baremetal_acc.errors import CertificateInvalid, DocumentError
+from baremetal_acc.certificates import dsse, in_toto
+from baremetal_acc.certificates.dsse import Wrapped
+from baremetal_acc.errors import CertificateAltered, CertificateInvalid, CertificateUntrusted, DocumentError
 from baremetal_acc.model import canonical
 from baremetal_acc.model.canonical import NotCanonical
-from baremetal_acc.model.certificate import Certificate, document, read
+from baremetal_acc.model.certificate import Certificate, read
 
 MAX_SIZE = 1024 * 1024
 """Most bytes of a signed certificate. One of 16 GPUs with their roots of trust has about 50 KiB."""
 
 ALGORITHM = 'Ed25519'
 
-_PURPOSE = b'baremetal-acc hand-over certificate 1\n'
+_EARLIER_PURPOSE = b'baremetal-acc hand-over certificate 1\n'
+
+_UNFOLDED = 'dsse:'
 
 _KEY_SIZE = 64 * 1024
 
@@ -70,11 +76,10 @@ def seal(certificate: Certificate, by: Sealer) -> bytes:
     """
     if certificate.key != by.name:
         raise CertificateInvalid(f'the certificate names key {certificate.key}, but would be signed with {by.name}')
-    body = document(certificate)
     try:
-        value = by.private.sign(_statement(body))
-        signature = {'algorithm': ALGORITHM, 'key': by.name, 'value': base64.b64encode(value).decode()}
-        data = canonical.encode({'certificate': body, 'signature': signature})
+        payload = canonical.encode(in_toto.statement(certificate))
+        wrapped = Wrapped(payload=payload, keyid=by.name, signature=by.private.sign(dsse.pae(payload)))
+        data = canonical.encode(dsse.wrap(wrapped))
     except NotCanonical as exc:
         raise CertificateInvalid(f'the certificate cannot be signed: {exc}') from None
     if len(data) > MAX_SIZE:
@@ -85,21 +90,23 @@ def seal(certificate: Certificate, by: Sealer) -> bytes:
 def opened(data: bytes, trust: Mapping[str, Ed25519PublicKey]) -> Certificate:
     """Return the certificate in these bytes if a trusted key signed it. One newline at the end is allowed.
 
-    :raises CertificateInvalid: the bytes are no certificate, were changed, or are not signed by a trusted key.
+    :raises CertificateInvalid: the bytes are no certificate.
+    :raises CertificateUntrusted: they are not signed by a trusted key.
+    :raises CertificateAltered: they were changed.
     """
-    body, signature = _parts(data)
-    name = signature['key']
+    signed = _parts(data)
+    name = signed.key
     if name not in trust:
         what = f'the certificate is signed with key {name}, which is not trusted'
-        raise CertificateInvalid(
+        raise CertificateUntrusted(
             what, hint='if you trust that issuer, add its public key to option [baremetal_acc] certificate_trust or to --trust'
         )
     try:
-        trust[name].verify(_value(signature['value']), _statement(body))
+        trust[name].verify(signed.signature, signed.message)
     except InvalidSignature:
         what = 'the signature does not match: other content was signed, or the certificate was changed afterwards'
-        raise CertificateInvalid(what) from None
-    certificate = read(body)
+        raise CertificateAltered(what) from None
+    certificate = signed.read()
     if certificate.key != name:
         raise CertificateInvalid(f'the certificate names key {certificate.key}, but is signed with {name}')
     return certificate
@@ -110,7 +117,7 @@ def unchecked(data: bytes) -> Certificate:
 
     :raises CertificateInvalid: the bytes are no certificate.
     """
-    return read(_parts(data)[0])
+    return _parts(data).read()
 
 
 def load(path: Path) -> Sealer:
@@ -185,8 +192,14 @@ def digest(data: bytes) -> str:
 
 
 def packed(data: bytes) -> str:
-    """Return the bytes of a signed certificate as a short text: compressed, in base64."""
-    return base64.b64encode(zlib.compress(data, 9)).decode()
+    """Return the bytes of a signed certificate as a short text: compressed, in base64.
+
+    The payload of a DSSE envelope is compressed as JSON, which takes half the space of its base64; then the text begins with
+    ``dsse:``.
+    """
+    unfolded = _unfolded(data)
+    prefix, content = ('', data) if unfolded is None else (_UNFOLDED, unfolded)
+    return prefix + base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def unpacked(text: str) -> bytes:
@@ -196,45 +209,86 @@ def unpacked(text: str) -> bytes:
     """
     unpacker = zlib.decompressobj()
     with suppress(ValueError, zlib.error):
-        data = unpacker.decompress(base64.b64decode(text, validate=True), MAX_SIZE + 1)
+        data = unpacker.decompress(base64.b64decode(text.removeprefix(_UNFOLDED), validate=True), MAX_SIZE + 1)
         if unpacker.eof and not unpacker.unused_data:
-            return data
+            return _folded(data) if text.startswith(_UNFOLDED) else data
     raise CertificateInvalid('the copy that is stored with the node cannot be read: it is truncated or was changed')
 
 
-def _statement(body: canonical.Json) -> bytes:
-    return _PURPOSE + canonical.encode(body)
+def _unfolded(data: bytes) -> bytes | None:
+    """Return a DSSE envelope with its payload as JSON in place of base64; None where the bytes are no such envelope."""
+    with suppress(NotCanonical, CertificateInvalid):
+        envelope = canonical.parse(data, limit=MAX_SIZE)
+        payload = canonical.parse(dsse.unwrap(envelope).payload, limit=MAX_SIZE)
+        return canonical.encode({**envelope, 'payload': payload})
+    return None
 
 
-def _parts(data: bytes) -> tuple[canonical.Json, dict[str, str]]:
-    """Return the certificate's body and its signature.
+def _folded(data: bytes) -> bytes:
+    """Return the DSSE envelope that :func:`_unfolded` was given.
 
-    :raises CertificateInvalid: one of them is missing, or there is something else.
+    :raises NotCanonical: the bytes are not what it returns.
     """
-    try:
-        whole = canonical.parse(data.removesuffix(b'\n'), limit=MAX_SIZE)
-    except NotCanonical as exc:
-        raise CertificateInvalid(str(exc)) from None
+    envelope = canonical.parse(data, limit=MAX_SIZE)
+    if not isinstance(envelope, dict) or 'payload' not in envelope:
+        raise NotCanonical('there is no payload')
+    return canonical.encode({**envelope, 'payload': dsse.to_base64(canonical.encode(envelope['payload']))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """A signed certificate whose signature is not checked yet.
+
+    :ivar message: what the signature is over.
+    :ivar read: reads the certificate from what was signed.
+    """
+
+    key: str
+    signature: bytes
+    message: bytes
+    read: Callable[[], Certificate]
+
+
+def _earlier_message(body: canonical.Json) -> bytes:
+    return _EARLIER_PURPOSE + canonical.encode(body)
+
+
+def _parts(data: bytes) -> _Signed:
+    """Return what a signed certificate consists of, whichever of the two forms it has.
+
+    :raises CertificateInvalid: it has neither.
+    """
+    whole = _parsed(data.removesuffix(b'\n'))
+    if isinstance(whole, dict) and dsse.FIELDS & whole.keys():
+        wrapped = dsse.unwrap(whole)
+        return _Signed(
+            key=wrapped.keyid,
+            signature=wrapped.signature,
+            message=dsse.pae(wrapped.payload),
+            read=lambda: in_toto.read_statement(_parsed(wrapped.payload, 'the payload: ')),
+        )
     if not isinstance(whole, dict) or set(whole) != {'certificate', 'signature'}:
-        raise CertificateInvalid('the document is not an object of certificate and signature')
-    signature = whole['signature']
+        raise CertificateInvalid('the document is neither a DSSE envelope nor an object of certificate and signature')
+    body, signature = whole['certificate'], whole['signature']
     if not isinstance(signature, dict) or set(signature) != {'algorithm', 'key', 'value'}:
         raise CertificateInvalid('the signature is not an object of algorithm, key and value')
     if not all(type(text) is str for text in signature.values()):
         raise CertificateInvalid('a value of the signature is not a text')
     if signature['algorithm'] != ALGORITHM:
         raise CertificateInvalid(f'the algorithm of the signature is not {ALGORITHM}: {signature["algorithm"][:40]}')
-    return whole['certificate'], signature
+    return _Signed(
+        key=signature['key'],
+        signature=dsse.from_base64(signature['value'], 'the value of the signature'),
+        message=_earlier_message(body),
+        read=lambda: read(body),
+    )
 
 
-def _value(text: str) -> bytes:
+def _parsed(data: bytes, where: str = '') -> canonical.Json:
     try:
-        value = base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        raise CertificateInvalid('the value of the signature is not base64') from None
-    if base64.b64encode(value).decode() != text:
-        raise CertificateInvalid('the value of the signature is not canonical base64')
-    return value
+        return canonical.parse(data, limit=MAX_SIZE)
+    except NotCanonical as exc:
+        raise CertificateInvalid(f'{where}{exc}') from None
 
 
 def _bytes(path: Path, hint: str) -> tuple[bytes, int, int]:

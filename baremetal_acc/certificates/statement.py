@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Issue the hand-over certificate of a node, and check whether a certificate holds for a node now.
+"""Issue the hand-over certificate of a node, and say what a certificate proves and what it does not.
 
 A certificate is made from one inventory read, the verdict on it and our own records of locks. No certificate is issued while
 any demand is not met. The locks are judged again here: a write path that the rules want blocked and that is neither
@@ -10,8 +10,8 @@ any demand is not met. The locks are judged again here: a write path that the ru
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeGuard
 
+from baremetal_acc.certificates.validity import FRESH, is_proven, is_unbroken
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.certificate import (
@@ -28,7 +28,7 @@ from baremetal_acc.model.certificate import (
     Expected,
     Paper,
 )
-from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength, weakest
+from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, Origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
@@ -39,14 +39,6 @@ from baremetal_acc.planning import lock_evidence
 from baremetal_acc.planning.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts
 from baremetal_acc.policy.device_demands import HOST_PATHS, Demands, demands
-
-FRESH = timedelta(minutes=15)
-"""Maximum age of the inventory that a certificate is made from. The slowest permitted read takes 5 minutes
-(``observe_timeout``), and a lock step before it takes some more; anything read longer ago does not belong to this deploy.
-"""
-
-SKEW = timedelta(minutes=5)
-"""How far the clocks of two machines may differ: a certificate issued later than that in the future is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,121 +122,6 @@ def issue(
     )
 
 
-def holds(
-    certificate: Certificate,
-    *,
-    now: datetime,
-    node: str | None = None,
-    lifecycle: int | None = None,
-    deployment: str | None = None,
-) -> tuple[str, ...]:
-    """Return why a certificate does not hold for a node; empty if it does. Parameters that are None are not checked.
-
-    The signature was checked before. The contents are judged again here: a certificate that contradicts itself does not hold,
-    whoever signed it.
-
-    :param node: UUID, or the name if the node has no UUID.
-    """
-    return tuple(_against(certificate, now, node, lifecycle, deployment))
-
-
-def _against(
-    certificate: Certificate, now: datetime, node: str | None, lifecycle: int | None, deployment: str | None
-) -> Iterator[str]:
-    name = certificate.node.uuid or certificate.node.name
-    if node is not None and node != name:
-        yield f'the certificate is for node {name}, not for {node}'
-    if lifecycle is not None and lifecycle != certificate.lifecycle:
-        since = ': the node has come back since' if certificate.lifecycle < lifecycle else ''
-        yield f'the certificate is for lifecycle {certificate.lifecycle} of the node, not for {lifecycle}{since}'
-    if deployment is not None and deployment != certificate.deployment:
-        yield f'the certificate is for deployment {certificate.deployment}, not for {deployment}'
-    if certificate.issued > now + SKEW:
-        yield f'the certificate was issued in the future, at {_time(certificate.issued)}'
-    if not timedelta(0) <= certificate.issued - certificate.looked <= FRESH:
-        yield f'the certificate was issued at {_time(certificate.issued)}, from an inspection at {_time(certificate.looked)}'
-    if certificate.expires is not None and certificate.expires <= now:
-        yield f'the certificate expired at {_time(certificate.expires)}'
-    there = [card.id for card in certificate.accelerators]
-    if not there:
-        yield 'the certificate lists no accelerator'
-    if len(set(there)) != len(there):
-        yield 'the certificate lists an accelerator twice'
-    for missing in sorted(set(certificate.expected.devices) - set(there)):
-        yield f'{missing} is expected, but is not in the certificate'
-    waived = set()
-    for waiver in certificate.waivers:
-        if waiver.expires > now:
-            waived.add((waiver.accelerator, waiver.path))
-        else:
-            yield (
-                f'{waiver.accelerator}: the waiver of {waiver.role} for the lock of {waiver.path} (rule {waiver.rule}) expired '
-                f'at {_time(waiver.expires)}'
-            )
-    for card in certificate.accelerators:
-        for path in card.paths:
-            if path.demanded and not _proven(path, (card.id, path.path) in waived):
-                yield f'{card.label} ({card.id}): {path.path} must be blocked (rule {path.rule}), but is {path.state}'
-        yield from _chain_against(card, certificate.issued)
-        yield from _custody_against(card, certificate.looked, now)
-
-
-def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime) -> Iterator[str]:
-    """Yield how the custody of a card contradicts the demand in the certificate, or has ended."""
-    said = card.custody
-    if said is None or said.demand is CustodyDemand.REPORTED:
-        return
-    name = f'{card.label} ({card.id})'
-    if not _unbroken(said):
-        yield f'{name}: a chain of custody is required (rule {said.rule}), but none holds'
-    elif said.reaches is None or said.reaches < looked:
-        yield f'{name}: its chain of custody must reach to the inspection (rule {said.rule}), but ends before it'
-    elif said.demand is CustodyDemand.EVIDENCED and said.strength is not Strength.EVIDENCED:
-        yield f'{name}: its chain of custody must be evidenced (rule {said.rule}), but is {said.strength}'
-    elif said.until is not None and said.until <= now:
-        yield f'{name}: the acceptance by {", ".join(said.by)} expired at {_time(said.until)}'
-
-
-def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str]:
-    """Yield how the custody chain of a card contradicts itself, whatever the rules demand of it.
-
-    Each interval begins where the one before it ended. An interval may end before it began, and the chain may begin after the
-    certificate was issued: the clock of the machine that read the card may have been set back.
-    """
-    said = card.custody
-    if said is None:
-        return
-    chain = f'{card.label} ({card.id}): its chain of custody'
-    if said.origin is None or said.begun is None or said.reaches is None or said.strength is None:
-        if (said.origin, said.begun, said.reaches, said.strength, said.broken) != (None,) * 5 or said.intervals:
-            yield f'{chain} lacks its origin, its beginning, its end or its strength'
-        return
-    reached = said.begun
-    for interval in said.intervals:
-        if interval.since != reached:
-            yield f'{chain} has evidence until {_time(reached)}, but continues at {_time(interval.since)}'
-        reached = interval.until
-    if said.reaches != reached:
-        yield f'{chain} has evidence until {_time(reached)}, but is said to reach to {_time(said.reaches)}'
-    if said.broken is None and said.reaches > issued + SKEW:
-        yield f'{chain} reaches to {_time(said.reaches)}, after the certificate was issued'
-    if said.strength is not weakest(said.intervals):
-        yield f'{chain} is said to be {said.strength}, but its intervals are {weakest(said.intervals)}'
-    if said.origin is Origin.WRITTEN and said.broken is None and not said.intervals:
-        yield f'{chain} begins with a write, but has no evidence of the time since then'
-    if said.origin is Origin.ACCEPTED and (said.until is None or not said.by):
-        yield f'{chain} begins with an acceptance, but does not say by whom and until when'
-
-
-def _unbroken(said: CertifiedCustody | None) -> TypeGuard[CertifiedCustody]:
-    return said is not None and said.origin is not None and said.broken is None
-
-
-def _proven(path: CertifiedPath, waived: bool) -> bool:
-    """Whether a path is proven blocked. A waiver replaces a mechanism that does not exist, never one that is open."""
-    return path.state in DEPLOY_ACCEPTS or (waived and path.state is LockState.UNSUPPORTED)
-
-
 def _not_this_look(inventory: Inventory, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
     """Yield why a verdict and an inventory do not belong to this occasion."""
     if verdict.target != inventory.target:
@@ -264,7 +141,7 @@ def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> I
     """Yield the paths that the rules want blocked and that were not proven so, whatever the verdict says."""
     waived = {(w.accelerator, w.path) for w in verdict.waived if w.expires > occasion.issued}
     for path in card.paths:
-        if path.demanded and not _proven(path, (card.id, path.path) in waived):
+        if path.demanded and not is_proven(path, (card.id, path.path) in waived):
             yield f'{card.label}, lock {path.path}: expected locked-verified, found {path.state} (rule {path.rule})'
 
 
@@ -442,7 +319,7 @@ def _proves(c: Certificate) -> Iterator[str]:
     for origin in Origin:
         by_paths: dict[tuple[WritePath, ...], list[str]] = {}
         for card in c.accelerators:
-            if card.custody is not None and card.custody.origin is origin and _unbroken(card.custody):
+            if card.custody is not None and card.custody.origin is origin and is_unbroken(card.custody):
                 blocked = sorted(p.path for p in card.paths if p.demanded and p.path in HOST_PATHS)
                 by_paths.setdefault(tuple(blocked), []).append(_custody_text(card))
         for paths, told in by_paths.items():
@@ -474,10 +351,10 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     for r in c.relaxations:
         whose = '' if r.rule == DEFAULT_RULE else f'rule {r.rule}: '
         yield f'as much as the default rules for a tenant: {whose}{r.text}'
-    unknown = [card.label for card in c.accelerators if not _unbroken(card.custody)]
+    unknown = [card.label for card in c.accelerators if not is_unbroken(card.custody)]
     if unknown:
         yield f'who has written what runs, since no chain of custody holds: {", ".join(unknown)}'
-    written = [card.label for card in c.accelerators if _unbroken(card.custody) and card.custody.origin is Origin.WRITTEN]
+    written = [card.label for card in c.accelerators if is_unbroken(card.custody) and card.custody.origin is Origin.WRITTEN]
     if written:
         yield f'that a card has stored the image that it was sent, which only its own updater reports: {", ".join(written)}'
     own = [card.label for card in c.accelerators if card.custody is not None and not card.custody.covers_own_processor]

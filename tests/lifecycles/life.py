@@ -31,7 +31,7 @@ from unittest import mock
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress
-from baremetal_acc.certificates import statement
+from baremetal_acc.certificates import statement, validity
 from baremetal_acc.emulator.image import EmulatedImage as Brought
 from baremetal_acc.emulator.image import ImageFormat as Holds
 from baremetal_acc.emulator.parts import Bank, Power, WriteRefused
@@ -614,7 +614,7 @@ class Life:
         self.figures['hand-overs'] += 1
         self.figures[f'hand-overs, custody {self.demand}'] += 1
         self.judge_hand_over(began)
-        against = statement.holds(paper, now=now, node='node-1', lifecycle=state.lifecycle, deployment='d')
+        against = validity.holds(paper, now=now, node='node-1', lifecycle=state.lifecycle, deployment='d')
         if against:
             self.wrong(f'a certificate that does not hold when it is issued: {"; ".join(against)}')
         # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc import atomic_file, input_file
-from baremetal_acc.certificates import envelope, statement
+from baremetal_acc.certificates import envelope, statement, validity
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.cli import exits, session, target_verdict
@@ -41,7 +41,7 @@ from baremetal_acc.model.certificate import (
 from baremetal_acc.model.custody import CardCustody, Chain
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
-from baremetal_acc.render import custody, findings
+from baremetal_acc.render import certificate_faults, custody, findings
 
 FORMAT = 1
 
@@ -198,6 +198,7 @@ class CertificateVerifyCommand(ReportCommand):
         parser.add_argument('--node', metavar='UUID', help='expected node UUID (name of the target if it has no UUID)')
         parser.add_argument('--lifecycle', metavar='N', help='expected lifecycle of the node')
         parser.add_argument('--deployment', metavar='ID', help='expected deployment id')
+        parser.add_argument('--instance', metavar='UUID', help='expected instance UUID (the server in Nova)')
         parser.add_argument(
             '--config-file', metavar='FILE', help=f'configuration file (default: {session.CONFIG_FILE} if it exists)'
         )
@@ -212,10 +213,11 @@ class CertificateVerifyCommand(ReportCommand):
             certificate = envelope.opened(data, trust)
         except CertificateInvalid as exc:
             text.error(f'{label}: {exc}')
-            return _judged(data, None, (exc.message,))
+            return _judged(data, None, ((exc.kind, exc.message),))
         asked = {'node': arguments.node, 'lifecycle': lifecycle, 'deployment': arguments.deployment}
-        reasons = statement.holds(certificate, now=datetime.now(UTC), **asked)
-        for reason in reasons:
+        faults = validity.holds(certificate, now=datetime.now(UTC), instance=arguments.instance, **asked)
+        reasons = tuple((fault.kind, certificate_faults.sentence(fault)) for fault in faults)
+        for _, reason in reasons:
             text.error(f'{label}: {reason}')
         missing = [f'--{name}' for name, value in asked.items() if value is None]
         if missing and not reasons:
@@ -394,10 +396,11 @@ def _body(target: str, certificate: Certificate, data: bytes, file: str) -> Json
     }
 
 
-def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ...]) -> Report:
+def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[tuple[str, str], ...]) -> Report:
     """The report on a certificate.
 
     :param certificate: None where no trusted issuer has signed it; then nothing of its content is printed.
+    :param reasons: why it does not hold: the kind of each reason, and a sentence.
     """
     claims = None if certificate is None else statement.claims(certificate)
     good = claims if not reasons else None
@@ -407,13 +410,14 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ..
         'format': FORMAT,
         'digest': envelope.digest(data.removesuffix(b'\n')),
         'holds': not reasons,
-        'reasons': list(reasons),
+        'reasons': [reason for _, reason in reasons],
+        'kinds': [kind for kind, _ in reasons],
         **{name: None if shown is None else shown[name] for name in names},
         'proves': [] if good is None else list(good.proves),
         'does_not_prove': [] if good is None else list(good.does_not_prove),
     }
     rows: list[tuple[str, str]] = [('holds', 'yes' if not reasons else 'NO')]
-    rows += [('because', reason) for reason in reasons]
+    rows += [('because', reason) for _, reason in reasons]
     if certificate is not None:
         rows += [
             ('node', certificate.node.name if certificate.node.uuid is None else certificate.node.uuid),

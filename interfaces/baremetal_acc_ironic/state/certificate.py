@@ -20,7 +20,7 @@ from ironic.common import exception
 from oslo_log import log
 from oslo_utils import uuidutils
 
-from baremetal_acc.certificates import envelope, statement
+from baremetal_acc.certificates import envelope, statement, validity
 from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.config.options import GROUP
@@ -32,7 +32,7 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.policy.baseline_rules import Exposure, NodeFacts
-from baremetal_acc.render import findings
+from baremetal_acc.render import certificate_faults, findings
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import rights
 from baremetal_acc_ironic.state import node_store, provision_state
@@ -135,11 +135,11 @@ def of(node: Any, state: NodeState | None = None) -> Certificate:
     if envelope.digest(data) != kept.digest:
         raise CertificateInvalid('the stored certificate is not the one that was issued')
     certificate = envelope.opened(data, trust())
-    reasons = statement.holds(
+    faults = validity.holds(
         certificate, node=node.uuid, lifecycle=state.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
     )
-    if reasons:
-        raise CertificateInvalid('; '.join(reasons))
+    if faults:
+        raise CertificateInvalid('; '.join(map(certificate_faults.sentence, faults)))
     return certificate
 
 
@@ -299,11 +299,11 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: KeptInvent
         raise StateError(f'{where}: another certificate was read back')
     if kept.packed is not None:
         _same(certificate, envelope.unpacked(kept.packed), by, where)
-    reasons = statement.holds(
+    faults = validity.holds(
         certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
     )
-    if reasons:
-        raise StateError(f'{where}: the certificate is not valid: {"; ".join(reasons)}')
+    if faults:
+        raise StateError(f'{where}: the certificate is not valid: {"; ".join(map(certificate_faults.sentence, faults))}')
 
 
 def _packed(data: bytes, where: tuple[str, ...]) -> str | None:

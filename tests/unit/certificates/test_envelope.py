@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a key that is trusted signed is taken, and nothing else, however it is made to look like it."""
+"""Keys, and certificates in the form of earlier versions: what a trusted key signed is taken, and nothing else."""
 
 import base64
 import hashlib
 import json
 import re
 import subprocess
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -18,11 +19,11 @@ from baremetal_acc.certificates import envelope as s
 from baremetal_acc.errors import CertificateInvalid, DocumentError
 from baremetal_acc.model import canonical
 from baremetal_acc.model.certificate import document
-from tests.unit.certificates.values import certificate, sealer, write_key
+from tests.unit.certificates.values import certificate, sealed_as_before, sealer, write_key
 
 OURS, THEIRS = sealer(1), sealer(2)
 CERTIFICATE = certificate()
-SEALED = s.seal(CERTIFICATE, OURS)
+SEALED = sealed_as_before(CERTIFICATE, OURS)
 ORDER = 2**252 + 27742317777372353535851937790883648493
 """Of the group of Ed25519. Source: RFC 8032, section 5.1."""
 
@@ -125,7 +126,10 @@ ATTACKS = {
         edited(_set(('signature', 'value'), LOOSE)),
         'not canonical base64',
     ),
-    'no signature': (edited(lambda body: {'certificate': body['certificate']}), 'not an object of certificate and signature'),
+    'no signature': (
+        edited(lambda body: {'certificate': body['certificate']}),
+        'neither a DSSE envelope nor an object of certificate and signature',
+    ),
     'a signature that is null': (edited(_set(('signature',), None)), 'not an object of algorithm'),
     'two signatures': (edited(lambda body: body | {'signature': [body['signature']] * 2}), 'not an object of algorithm'),
     'a signature of numbers': (edited(_set(('signature', 'value'), 1)), 'is not a text'),
@@ -138,13 +142,20 @@ ATTACKS = {
         edited(_set(('signature', 'algorithm'), 'ed25519')),
         'the algorithm of the signature is not Ed25519',
     ),
-    'a key that is not trusted': (s.seal(certificate(THEIRS), THEIRS), 'which is not trusted'),
+    'a key that is not trusted': (sealed_as_before(certificate(THEIRS), THEIRS), 'which is not trusted'),
     'our name for their key': (
-        edited(lambda b: b['signature'].update(json.loads(s.seal(certificate(THEIRS), THEIRS))['signature'], key=OURS.name)),
+        edited(
+            lambda b: b['signature'].update(
+                json.loads(sealed_as_before(certificate(THEIRS), THEIRS))['signature'], key=OURS.name
+            )
+        ),
         'does not match',
     ),
     'a key beside the certificate': (edited(_set(('signature', 'certificates'), ['...'])), 'not an object of algorithm'),
-    'more beside the certificate': (edited(_set(('comment',), 'trust me')), 'not an object of certificate and signature'),
+    'more beside the certificate': (
+        edited(_set(('comment',), 'trust me')),
+        'neither a DSSE envelope nor an object of certificate and signature',
+    ),
     'another purpose': (
         signed_anew(lambda body: None, purpose=b'baremetal-acc catalogue 1\n'),
         'does not match',
@@ -181,8 +192,8 @@ ATTACKS = {
     'a deep one': (b'[' * 100_000, 'nested more than'),
     'a long one': (b'"' + b'a' * s.MAX_SIZE + b'"', 'longer than'),
     'an empty one': (b'', 'not JSON'),
-    'a list': (b'[]', 'not an object of certificate and signature'),
-    'null': (b'null', 'not an object of certificate and signature'),
+    'a list': (b'[]', 'neither a DSSE envelope nor an object of certificate and signature'),
+    'null': (b'null', 'neither a DSSE envelope nor an object of certificate and signature'),
 }
 
 
@@ -216,7 +227,7 @@ def test_without_any_trust_nothing_is_taken():
 
 def test_what_it_says_can_be_shown_without_trust():
     """To a reader who does not rely on it."""
-    assert certificate(THEIRS) == s.unchecked(s.seal(certificate(THEIRS), THEIRS))
+    assert certificate(THEIRS) == s.unchecked(sealed_as_before(certificate(THEIRS), THEIRS))
     with pytest.raises(CertificateInvalid):
         s.unchecked(SEALED[:-1])
 
@@ -231,17 +242,29 @@ def test_nothing_is_sealed_that_would_be_refused():
 def test_a_text_that_a_terminal_would_obey_is_data():
     """It is signed as it is; whoever prints it makes it harmless."""
     hostile = certificate(issuer='\x1b[2J\u202eevil\x00')
-    assert hostile == s.opened(s.seal(hostile, OURS), OURS.trust)
+    for data in (s.seal(hostile, OURS), sealed_as_before(hostile, OURS)):
+        assert hostile == s.opened(data, OURS.trust)
 
 
-def test_what_is_packed_comes_back():
+@pytest.mark.parametrize('data', [SEALED, s.seal(CERTIFICATE, OURS), b'{"payload":{}}', b'', b'x'], ids=repr)
+def test_what_is_packed_comes_back(data):
     """And nothing else does: cut, followed by something, no base64, or one that becomes larger and larger."""
-    text = s.packed(SEALED)
-    assert SEALED == s.unpacked(text)
-    behind = base64.b64encode(base64.b64decode(text) + b'x').decode()
-    for wrong in (text[:-8], text[8:], behind, text + '!', '', s.packed(bytes(s.MAX_SIZE + 2))):
+    text = s.packed(data)
+    prefix, body = ('dsse:', text[5:]) if text.startswith('dsse:') else ('', text)
+    assert data == s.unpacked(text)
+    behind = prefix + base64.b64encode(base64.b64decode(body) + b'x').decode()
+    for wrong in (text[:-8], prefix + body[8:], behind, text + '!', '', s.packed(bytes(s.MAX_SIZE + 2))):
         with pytest.raises(CertificateInvalid, match='cannot be read'):
             s.unpacked(wrong)
+
+
+def test_a_packed_envelope_is_not_compressed_as_base64():
+    """That would take twice the space; what is packed in another way under that name is none."""
+    text = s.packed(s.seal(CERTIFICATE, OURS))
+    assert len(text) < 1.3 * len(s.packed(SEALED))
+    for content in (b'{}', b'[]', b'{"payload": {}}', b'x', SEALED[:-1]):
+        with pytest.raises(CertificateInvalid, match='cannot be read'):
+            s.unpacked('dsse:' + base64.b64encode(zlib.compress(content)).decode())
 
 
 # ------------------------------------------------------------------------------------------------------------------- keys
@@ -347,7 +370,7 @@ def test_several_keys_are_trusted_while_one_follows_another(tmp_path):
 
 def test_a_replayed_one_opens_and_does_not_hold():
     """Its signature is good for ever: what it is good for is asked of what it says."""
-    from baremetal_acc.certificates.statement import holds
+    from baremetal_acc.certificates.validity import holds
 
     again = s.opened(SEALED, OURS.trust)
     assert () == holds(again, now=again.issued, node=again.node.uuid, lifecycle=8, deployment='d-1')

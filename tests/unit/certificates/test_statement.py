@@ -8,7 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.certificates.statement import FRESH, SKEW, Occasion, claims, holds, issue
+from baremetal_acc.certificates import validity
+from baremetal_acc.certificates.statement import Occasion, claims, issue
+from baremetal_acc.certificates.validity import FRESH, SKEW
 from baremetal_acc.errors import CertificateInvalid, NotMet
 from baremetal_acc.model import canonical
 from baremetal_acc.model.accelerator import Function, Kind
@@ -36,7 +38,7 @@ from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Rule
-from baremetal_acc.render import findings
+from baremetal_acc.render import certificate_faults, findings
 from tests.unit.planning import values as v
 
 UUID = '6f1a7c1e-0000-4000-8000-000000000001'
@@ -74,6 +76,10 @@ def issued(inventory=GOOD, *, baseline=None, node=v.NODE, engagements=None, verd
     judged = verify(inventory, rules, node, (), records, lifecycle=occasion.proven_in, flow=occasion.flow, known=occasion.known)
     seen = findings.with_measurements_compared(inventory, catalogue)
     return issue(seen, verdict or judged, rules, node, records, occasion, findings.sentence)
+
+
+def holds(certificate, **asked):
+    return tuple(map(certificate_faults.sentence, validity.holds(certificate, **asked)))
 
 
 def refused(*args, **how):
