@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verify the hand-over certificate of the demo by the command line, with nothing but the key of its issuer."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -39,8 +40,11 @@ def check_certificate(screen: Screen, node: Json, folder: Path) -> None:
         (0, []),
         (judged.returncode, document['reasons']),
     )
-    certificate = json.loads(file.read_text())['certificate']
-    file.write_bytes(file.read_bytes().replace(b'"unsupported"', b'"locked-verified"'))
+    envelope = json.loads(file.read_text())
+    statement = base64.b64decode(envelope['payload'])
+    certificate = json.loads(statement)['predicate']
+    claims_more = base64.b64encode(statement.replace(b'"unsupported"', b'"locked-verified"')).decode()
+    file.write_text(file.read_text().replace(envelope['payload'], claims_more))
     forged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
     screen.expect('a forged certificate, which claims more, is refused', 3, forged.returncode)
     show_paths(screen, certificate['accelerators'])

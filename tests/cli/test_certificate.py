@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everybody who has the issuer's public key can verify a certificate, without a network, and nobody else can."""
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from baremetal_acc.certificates import envelope
 from baremetal_acc.cli.commands import certificate as verbs
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.output import certificate_rows
 from baremetal_acc.cli.output.report import Report
 from baremetal_acc.errors import CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.model.certificate import CertifiedCustody, CertifiedNode
@@ -25,7 +27,7 @@ from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from tests.cli.desk import Desk
 from tests.cli.test_schemas import closed
 from tests.unit.certificates.test_statement import ALL_MET, OCCASION, TWO_PATHS, UUID, WAIVED, issued
-from tests.unit.certificates.values import sealer, write_key
+from tests.unit.certificates.values import altered, sealed_as_before, sealer, write_key
 from tests.unit.planning import values as v
 
 OURS, THEIRS = sealer(1), sealer(2)
@@ -67,11 +69,11 @@ def valid(tree: Path, name: str, document: Any) -> None:
 
 def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
     """And is what was asked for."""
-    asked = ('--node', UUID, '--lifecycle', '8', '--deployment', 'd-1')
+    asked = ('--node', UUID, '--lifecycle', '8', '--deployment', 'd-1', '--instance', 'vm-1')
     report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, *asked)
     assert Exit.HOLDS is report.code
     assert report.document is not None
-    assert (True, []) == (report.document['holds'], report.document['reasons'])
+    assert (True, [], []) == (report.document['holds'], report.document['reasons'], report.document['kinds'])
     assert envelope.digest(made()) == report.document['digest']
     valid(tree, 'certificate-verify', report.document)
     assert '' == capsys.readouterr().err
@@ -82,6 +84,15 @@ def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
     assert 'host-bmc-ipmi is blocked, which no rule demands: H100 GPU_0 (unsupported, rule all)' in leaves
 
 
+def test_one_of_an_earlier_version_is_verified_and_shown(files, tree, capsys):
+    """With the same key, and for the same node alone."""
+    Path(files.certificate).write_bytes(sealed_as_before(replace(issued(), key=OURS.name), OURS) + b'\n')
+    asked = ('--node', UUID, '--lifecycle', '8', '--deployment', 'd-1')
+    assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, *asked).code
+    assert Exit.NOT_MET is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, '--node', 'x').code
+    valid(tree, 'certificate', ran(verbs.CertificateShowCommand, files.certificate).document)
+
+
 def test_what_was_not_asked_is_told(files, capsys):
     """A good signature alone says nothing of this node."""
     assert Exit.HOLDS is ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours).code
@@ -90,40 +101,45 @@ def test_what_was_not_asked_is_told(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ('arguments', 'why'),
+    ('arguments', 'kind', 'why'),
     [
-        (('--node', 'node-1'), 'the certificate is for node'),
-        (('--lifecycle', '9'), 'the certificate is for lifecycle 8'),
-        (('--deployment', 'd-2'), 'the certificate is for deployment d-1'),
+        (('--node', 'node-1'), 'another-node', 'the certificate is for node'),
+        (('--lifecycle', '9'), 'another-lifecycle', 'the certificate is for lifecycle 8'),
+        (('--deployment', 'd-2'), 'another-deployment', 'the certificate is for deployment d-1'),
+        (('--instance', 'vm-2'), 'another-instance', 'the certificate is for instance vm-1, not for vm-2'),
     ],
 )
-def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
+def test_it_holds_for_nothing_else(files, tree, capsys, arguments, kind, why):
     """Exit code 3, each reason told."""
     report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours, *arguments)
     assert Exit.NOT_MET is report.code
     assert report.document is not None
-    assert (False, []) == (report.document['holds'], report.document['proves'])
+    assert (False, [], [kind]) == (report.document['holds'], report.document['proves'], report.document['kinds'])
     assert why in report.document['reasons'][0]
     assert why in capsys.readouterr().err
     valid(tree, 'certificate-verify', report.document)
 
 
 @pytest.mark.parametrize(
-    ('spoil', 'why'),
+    ('spoil', 'kind', 'why'),
     [
-        (lambda data: data.replace(b'"lifecycle":8', b'"lifecycle":9'), 'does not match'),
-        (lambda data: data[:-20], 'not JSON'),
-        (lambda data: b'', 'not JSON'),
-        (lambda data: b'\xff\x00' * 100, 'not UTF-8'),
+        (
+            lambda data: altered(data, lambda body: body.replace(b'"lifecycle":8', b'"lifecycle":9')),
+            'altered',
+            'does not match',
+        ),
+        (lambda data: data[:-20], 'malformed', 'not JSON'),
+        (lambda data: b'', 'malformed', 'not JSON'),
+        (lambda data: b'\xff\x00' * 100, 'malformed', 'not UTF-8'),
     ],
 )
-def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, why):
+def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, kind, why):
     """Nothing of what it says is repeated."""
     Path(files.certificate).write_bytes(spoil(made()))
     report = ran(verbs.CertificateVerifyCommand, files.certificate, '--trust', files.ours)
     assert Exit.NOT_MET is report.code
     assert report.document is not None
-    assert (None, []) == (report.document['node'], report.document['proves'])
+    assert (None, [], [kind]) == (report.document['node'], report.document['proves'], report.document['kinds'])
     assert why in capsys.readouterr().err
     valid(tree, 'certificate-verify', report.document)
 
@@ -182,7 +198,7 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     report = ran(verbs.CertificateShowCommand, files.certificate)
     assert report.document is not None
     valid(tree, 'certificate', report.document)
-    assert json.loads(made())['certificate'] == report.document['certificate']
+    assert json.loads(base64.b64decode(json.loads(made())['payload']))['predicate'] == report.document['certificate']
     assert ('H100 GPU_0', 'lock host-device', 'locked-verified', 'all') in report.rows
     assert ('H100 GPU_0', 'lock host-bmc-ipmi', 'unsupported', 'not demanded (all)') in report.rows
     told = {(device, what): found for device, what, found, _ in report.rows}
@@ -225,7 +241,7 @@ def test_show_explains_the_chain_of_custody_of_each_card(changes, found):
         intervals=(Interval(since=begun, until=v.NOW, cover=Cover.LOCKED, strength=Strength.EVIDENCED),),
     )
     card = replace(certificate.accelerators[0], custody=replace(said, **changes))
-    rows = verbs._rows(replace(certificate, accelerators=(card,)))
+    rows = certificate_rows.rows(replace(certificate, accelerators=(card,)))
     [(device, told, rule)] = [(row[0], row[2], row[3]) for row in rows if row[1] == 'custody']
     assert (card.label, 'required (all)') == (device, rule)
     assert found in told
@@ -331,7 +347,7 @@ def test_the_whole_way_of_the_command_line(desk: Desk, emulated_machine, tree, t
     check = ('certificate', 'verify', '--trust', 'key.pub', '--node', 'node-1', '--lifecycle', '1', '--deployment', 'd-1')
     done = desk.run(*check, str(path))
     assert (0, '') == (done.code, done.err)
-    path.write_bytes(path.read_bytes().replace(b'"d-1"', b'"d-2"'))
+    path.write_bytes(altered(path.read_bytes(), lambda body: body.replace(b'"d-1"', b'"d-2"')))
     done = desk.run(*check, str(path))
     assert Exit.NOT_MET == done.code
     assert [

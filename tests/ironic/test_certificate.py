@@ -22,6 +22,7 @@ from baremetal_acc_ironic.state import certificate, node_state, node_store
 from tests.ironic.case import GPU_NEW, IronicCase
 from tests.unit.certificates.test_statement import OCCASION
 from tests.unit.certificates.test_statement import issued as made
+from tests.unit.certificates.values import altered, sealer, write_key
 from tests.unit.planning import values as v
 
 
@@ -177,7 +178,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
         assert 'not the one that was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
         assert 'the certificate is for deployment' in self.does_not_hold(replace(kept, deployment='other'))
-        data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
+        data = altered(certificate.text(self.node, kept), lambda body: body.replace(b'"locked-verified"', b'"unlocked"'))
         packed = certificate._packed(data, ())
         assert 'does not match' in self.does_not_hold(replace(kept, packed=packed, digest=envelope.digest(data)))
         # Signed with a key that is not trusted any more; and trusted again, as the one before.
@@ -186,8 +187,6 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert 'which is not trusted' in self.does_not_hold(kept)
         public = self._folder / 'old.pub'
         by = envelope.load(Path(old))
-        from tests.unit.certificates.values import write_key
-
         write_key(public, by, public=True, mode=0o644)
         self.config(group='baremetal_acc', certificate_trust=[str(public)])
         assert kept.deployment == self.holds(kept).deployment
@@ -355,6 +354,4 @@ class _Node:
 
 
 def _sealer() -> envelope.Sealer:
-    from tests.unit.certificates.values import sealer
-
     return sealer()

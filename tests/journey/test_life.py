@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.certificates import envelope
-from baremetal_acc.certificates.statement import holds
+from baremetal_acc.certificates.validity import holds
 from tests.journey.api import Services
 from tests.journey.conftest import DPU_NEW, DPU_OLD, FPGA_NEW, FPGA_OLD, GPU_NEW, GPU_OLD, Enrol
 

@@ -1657,9 +1657,23 @@ GUARDS = (
     Guard(
         name='believe a certificate that somebody has changed',
         file='baremetal_acc/certificates/envelope.py',
-        guard="        trust[name].verify(_value(signature['value']), _statement(body))\n",
-        gone="        _value(signature['value'])\n",
+        guard='        trust[name].verify(signed.signature, signed.message)\n',
+        gone='        pass\n',
         tests='tests/unit/certificates/test_envelope.py',
+    ),
+    Guard(
+        name='believe subjects that are not those of the certificate',
+        file='baremetal_acc/certificates/in_toto.py',
+        guard="    if data['subject'] != _subjects(certificate):\n",
+        gone='    if False:\n',
+        tests='tests/unit/certificates/test_dsse.py',
+    ),
+    Guard(
+        name="take another tenant's certificate",
+        file='baremetal_acc/certificates/validity.py',
+        guard='    if instance is not None and instance != certificate.node.instance:\n',
+        gone='    if False:\n',
+        tests='tests/unit/certificates/test_dsse.py',
     ),
     Guard(
         name='take an alarm for over because nobody could see',

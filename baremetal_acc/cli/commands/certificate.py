@@ -23,7 +23,7 @@ from baremetal_acc.certificates.envelope import Sealer
 from baremetal_acc.certificates.folder import CertificateFolder
 from baremetal_acc.cli import exits, session, target_verdict
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.output import documents, text
+from baremetal_acc.cli.output import certificate_rows, documents, text
 from baremetal_acc.cli.output.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.output.results import warn_of_waivers
 from baremetal_acc.cli.target_entry import TargetEntry
@@ -31,17 +31,12 @@ from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.model.certificate import (
     Certificate,
-    CertifiedAccelerator,
-    CertifiedCustody,
-    CertifiedFunction,
     CertifiedNode,
     Paper,
     document,
 )
-from baremetal_acc.model.custody import CardCustody, Chain
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
-from baremetal_acc.render import certificate_faults, custody, findings
+from baremetal_acc.render import certificate_faults, findings
 
 FORMAT = 1
 
@@ -173,7 +168,7 @@ class CertificateShowCommand(ReportCommand):
                 'certificate': document(certificate),
             },
             columns=('Device', 'What', 'Found', 'Rule'),
-            rows=tuple(_rows(certificate)),
+            rows=tuple(certificate_rows.rows(certificate)),
             code=Exit.HOLDS,
         )
 
@@ -423,81 +418,9 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[tuple[s
             ('node', certificate.node.name if certificate.node.uuid is None else certificate.node.uuid),
             ('lifecycle', str(certificate.lifecycle)),
             ('deployment', certificate.deployment),
-            ('expires', _NO_END if certificate.expires is None else _time(certificate.expires)),
+            ('expires', certificate_rows.NO_END if certificate.expires is None else certificate_rows.time(certificate.expires)),
             ('signed with', certificate.key),
         ]
     rows += [('proves', sentence) for sentence in body['proves']]
     rows += [('does not prove', sentence) for sentence in body['does_not_prove']]
     return Report(document=body, columns=('What', 'Found'), rows=tuple(rows), code=Exit.NOT_MET if reasons else Exit.HOLDS)
-
-
-def _rows(c: Certificate) -> list[tuple[Any, ...]]:
-    """The content of a certificate as rows of a table."""
-    rows: list[tuple[Any, ...]] = [
-        (c.node.name, 'node', c.node.uuid or f'{c.node.name}, a target without UUID', None),
-        (c.node.name, 'lifecycle', c.lifecycle, None),
-        (c.node.name, 'deployment', c.deployment, None),
-        (c.node.name, 'inspected', _time(c.looked), None),
-        (c.node.name, 'issued', _time(c.issued), None),
-        (c.node.name, 'expires', _NO_END if c.expires is None else _time(c.expires), None),
-        (c.node.name, 'issuer', c.issuer, None),
-        (c.node.name, 'key', c.key, None),
-        (c.node.name, 'requester', c.requester or 'not known', None),
-        (c.node.name, 'baseline', f'{c.baseline.name} ({c.baseline.digest})', None),
-        (c.node.name, 'catalogue', f'{c.catalogue.name} ({c.catalogue.digest})', None),
-        (c.node.name, 'exposure', c.exposure, None),
-    ]
-    for card in c.accelerators:
-        rows += [(card.label, 'serial number', card.serial or 'not shown', None), (card.label, 'id', card.id, None)]
-        rows += [(card.label, f'firmware {f.id or "of the device"}', f.version, f.rule or _NO_RULE) for f in card.firmware]
-        rows += [(card.label, f'function {f.slot or ""}'.rstrip(), *_function(f)) for f in card.functions]
-        rows += [
-            (card.label, f'lock {p.path}', p.state, p.rule if p.demanded else f'not demanded ({p.rule})') for p in card.paths
-        ]
-        if card.custody is not None:
-            said = card.custody
-            rows.append((card.label, 'custody', _custody(card, said, c.issued), f'{said.demand} ({said.rule})'))
-        rows += [(card.label, f'measured by {m.integrity}', _measured(m), None) for m in card.measurements]
-        if not card.measurements:
-            rows.append((card.label, 'measured', 'no', None))
-    rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {_time(w.expires)}: {w.reason}', w.rule) for w in c.waivers]
-    rows += [(c.node.name, 'relaxed', r.text, r.rule) for r in c.relaxations]
-    rows += [(c.node.name, 'not read', f'{" ".join(filter(None, (str(g.ref), g.field)))}: {g.reason}', None) for g in c.gaps]
-    return rows
-
-
-_NO_END = 'at the end of the lifecycle; no date is set'
-
-_NO_RULE = 'none: not compared with any rule'
-
-
-def _function(f: CertifiedFunction) -> tuple[str, str]:
-    return f.name or f.id or 'empty', f.rule or _NO_RULE
-
-
-def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -> str:
-    """The chain of custody of a card in words, as ``custody show`` prints it."""
-    if said.origin is None or said.begun is None:
-        return custody.explain(CardCustody(accelerator=card.id), at)
-    chain = Chain(
-        accelerator=card.id,
-        origin=said.origin,
-        begun=said.begun,
-        by=said.by,
-        until=said.until,
-        reason=said.reason,
-        intervals=said.intervals,
-        broken=said.broken,
-        covers_own_processor=said.covers_own_processor,
-    )
-    return custody.explain(CardCustody(accelerator=card.id, chain=chain), at)
-
-
-def _measured(m: MeasurementReading) -> str:
-    """The state of a measurement, and the reason for it. Certificates of earlier versions have no reason."""
-    why = m.reason or ('what it was compared with is not recorded' if m.state is MeasurementState.PROVEN else '')
-    return ': '.join(filter(None, (m.state, why)))
-
-
-def _time(at: datetime) -> str:
-    return f'{at:%Y-%m-%d %H:%M:%S}Z'

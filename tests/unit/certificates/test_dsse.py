@@ -106,7 +106,8 @@ def test_what_securesystemslib_has_signed_is_accepted():
 def test_the_statement_has_the_node_and_each_card_as_subjects():
     """Each digest is that of a document that everybody can write, with printf and sha256sum."""
     card = GENUINE.accelerators[0]
-    of_card = f'{{"accelerator":"{card.id}","model":"H100","node":null,"part_number":null,"serial":null,"uuid":null,"vendor":"NVIDIA"}}'
+    of_card = f'{{"accelerator":"{card.id}","model":"H100","node":null,"part_number":null,"serial":null,"uuid":null,'
+    of_card += '"vendor":"NVIDIA"}'
     assert [
         ('node/6f1a7c1e-0000-4000-8000-000000000001', {'sha256': hashlib.sha256(IDENTITY).hexdigest()}),
         (f'accelerator/{card.id}', {'sha256': hashlib.sha256(of_card.encode()).hexdigest()}),
