@@ -67,7 +67,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 def of_our_group() -> list[cfg.Opt]:
     """Return the options that this plugin adds to the core's group."""
-    return [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]
+    return [*TURNS, *TRUST, *TENANTS, *WATCH, *HAND_OVER, *SHELF, *KNOWN]
 
 
 TURNS = [
@@ -209,6 +209,19 @@ WATCH = [
     ),
 ]
 """Options of the watch over deployed and unused nodes."""
+
+HAND_OVER = [
+    cfg.BoolOpt(
+        'certificate_config_drive',
+        default=False,
+        help=(
+            'Whether the hand-over certificate is added to the config drive of the instance, in the file vendor_data2.json, '
+            'where the tenant finds it. A config drive that is not an ISO 9660 image with Rock Ridge names, or that is stored '
+            "in an object store, stays as it is, and the node's history says so. A node without config drive gets none."
+        ),
+    ),
+]
+"""Options on what a tenant gets with a node."""
 
 SHELF = [
     cfg.FloatOpt(

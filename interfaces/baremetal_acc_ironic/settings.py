@@ -46,6 +46,7 @@ class GuestSettings:
     power_off_untended_host: bool
     watch_share: float
     availability_interval: timedelta
+    certificate_config_drive: bool
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -65,6 +66,7 @@ class GuestSettings:
             power_off_untended_host=group.power_off_untended_host,
             watch_share=group.watch_share,
             availability_interval=timedelta(seconds=group.availability_interval),
+            certificate_config_drive=group.certificate_config_drive,
         )
 
 

@@ -33,7 +33,7 @@ def _reader(why: str, *modules: str, shown: tuple[str, ...] = (STATIC, UNMOVED))
 
 
 _TARGET = 'target', 'ramdisk_source', 'bmc_source'
-_INSTANCE = 'attach', 'firmware', 'host_start', 'power', 'ramdisk_source', 'read_only', 'rights', 'status'
+_INSTANCE = 'attach', 'config_drive', 'firmware', 'host_start', 'power', 'ramdisk_source', 'read_only', 'rights', 'status'
 _WAYS_ROUND = 'tests/ironic/test_ways_round.py'
 _RAMDISK = 'tests/ironic/test_ramdisk_source.py::TestSource::test_a_member_of_the_owner_chooses_none'
 
@@ -89,7 +89,12 @@ _FIELDS = {
     ),
     '/driver_info/kernel_append_params': _reader('As ``deploy_ramdisk``.', *_TARGET, shown=(_RAMDISK,)),
     '/extra': _reader(NOTHING),
-    '/instance_info': _reader('Nothing of ours reads other keys than those below.', *_INSTANCE),
+    '/instance_info': _reader(
+        'Besides the keys below, our code reads ``configdrive``, to add the hand-over certificate where ``[baremetal_acc] '
+        'certificate_config_drive`` is true. A drive that cannot be read stays as it is.',
+        *_INSTANCE,
+        shown=(STATIC, UNMOVED, 'tests/ironic/test_config_drive.py::test_what_cannot_be_read_stays_as_it_is'),
+    ),
     '/instance_info/traits': _reader(
         'Ironic selects deploy templates by them. The conductor refuses the steps of a template that only an operator may'
         ' run, and it refuses a deploy without the verification. The claims of an instance are read from placement; the '

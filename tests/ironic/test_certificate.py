@@ -20,6 +20,8 @@ from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.policy.baseline_rules import Exposure
 from baremetal_acc_ironic.state import certificate, node_state, node_store
 from tests.ironic.case import GPU_NEW, IronicCase
+from tests.ironic.test_config_drive import FILE as VENDOR_DATA
+from tests.ironic.test_config_drive import GENUINE, files_of
 from tests.unit.certificates.test_statement import OCCASION
 from tests.unit.certificates.test_statement import issued as made
 from tests.unit.certificates.values import altered, sealer, write_key
@@ -102,8 +104,12 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert [] == self.kept_files()
         assert (self.folder / self.node.uuid / 'superseded' / name).is_file()
         assert any(f'deployment {first.deployment}, is archived' in event for event in self.history())
+        self.config(group='baremetal_acc', certificate_config_drive=True)
+        self.node.instance_info = {**self.node.instance_info, 'configdrive': GENUINE}
+        self.node.save()
         self.active()
         second = self.kept
+        self._is_in_the_config_drive(second)
         assert first.lifecycle + 2 == second.lifecycle == self.node_state.lifecycle
         assert first.deployment != second.deployment
         assert second.deployment == self.holds().deployment
@@ -172,6 +178,10 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert (kept.deployment, kept.digest) == (shown['deployment'], shown['digest'])
         text = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, {kept.digest}'
         assert any(event.startswith(text) for event in self.history())
+
+    def _is_in_the_config_drive(self, kept: node_state.KeptInventory) -> None:
+        [text] = [data for path, data in files_of(self.node.instance_info['configdrive']).items() if path == VENDOR_DATA]
+        assert certificate.text(self.node, kept).decode() == json.loads(text)['baremetal_acc']['certificate']
 
     def _is_refused_when_it_was_touched(self, kept: node_state.KeptInventory) -> None:
         assert kept.packed is not None

@@ -18,7 +18,7 @@ from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import settings
 from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.reporting import drift
-from baremetal_acc_ironic.state import certificate, handover, node_store, provision_state, quarantine
+from baremetal_acc_ironic.state import certificate, config_drive, handover, node_store, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import (
@@ -176,6 +176,8 @@ def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
             tools.placement.publish(inventory, verdict, made)
         attach.tell(task, state)
         state = certificate.issue(task, state, tools, target.node, inventory, verdict, evidence)
+        if state.certificate is not None:
+            config_drive.hand_over(task.node, certificate.text(task.node, state.certificate))
     waivers.tell(task, verdict, definitions.VERIFY.name)
     state = state.shown(inventory.accelerators)
     state = seen(task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name)
