@@ -14,6 +14,7 @@ RUN_BY = {
     'ironic': ('tests/journey/test_pages.py',),
     'attach': ('tests/journey/test_pages.py',),
     'deployers': (),
+    'tenants': ('tests/cli/test_tenants_page.py',),
     README: ('tests/journey/test_pages.py',),
 }
 """The files whose tests run the commands of a page. The page of the demo has none: its command is that of the quickstart."""

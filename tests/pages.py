@@ -14,7 +14,7 @@ README = 'README'
 """The page that lies at the top of the tree."""
 
 PROGRAMS = ('baremetal', 'baremetal-acc', 'baremetal-acc-ironic-conf', 'baremetal-acc-status', 'curl', 'kolla-build', 'make')
-PROGRAMS += ('openstack', 'pip', 'python', 'python3', 'qemu-system-x86_64', 'sqlite3')
+PROGRAMS += ('openssl pkeyutl', 'openssl pkey -pubin', 'openstack', 'pip', 'python', 'python3', 'qemu-system-x86_64', 'sqlite3')
 """The programs of the commands on our pages."""
 
 
