@@ -20,6 +20,25 @@ class Met(StrEnum):
     NO = 'no'
 
 
+class VerdictEnd(StrEnum):
+    """The reason why a stored verdict does not describe the machine any more.
+
+    ``handed-over``: somebody else has the machine since; ``returned``: it has come back since. ``written``: a job has begun to
+    write, or to change locks, since. ``opened``: locks were opened, or found open, since. ``exposed``: somebody else may have
+    written a card since. ``alarm``: the watch has reported a difference since. ``changed``: a later read has found the cards or
+    their locks otherwise. ``unread``: a later verification could not read the machine.
+    """
+
+    HANDED_OVER = 'handed-over'
+    RETURNED = 'returned'
+    WRITTEN = 'written'
+    OPENED = 'opened'
+    EXPOSED = 'exposed'
+    ALARM = 'alarm'
+    CHANGED = 'changed'
+    UNREAD = 'unread'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One demand of the baseline, and what was found.

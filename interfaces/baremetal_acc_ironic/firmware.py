@@ -9,7 +9,6 @@ that writes can be aborted half way. Nothing sleeps here: a step returns a wait 
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from importlib import metadata
 from typing import Any, ClassVar, TypeVar, cast
@@ -24,7 +23,6 @@ from baremetal_acc import bootstrap, execution
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
-from baremetal_acc.planning.verify import judged
 from baremetal_acc_ironic import compat, opts, placement_setup, settings
 from baremetal_acc_ironic.authorization import accepted_values, interface_overrides, policy, rights, step_rules
 from baremetal_acc_ironic.periodics import availability, recovery, watch
@@ -36,11 +34,11 @@ from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import (
     accept_custody,
     allow_start,
-    custody_reading,
     definitions,
     read_only,
     runner,
     step_preparation,
+    verdict_record,
     waivers,
     wall_clock,
 )
@@ -365,18 +363,18 @@ class AccFirmware(base.FirmwareInterface):
         try:
             state = node_store.load(task.node)
             fresh = state.looked is not None and wall_clock.now() - state.looked < FRESH
-            if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, state.digest) is not None):
+            if fresh and (settings.ironic().inventory_backend == 'none' or record.kept(task, state) is not None):
                 return
             if state.handed is not None and provision_state.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
                 return  # a step powers off the host of a returned node first, and reads the inventory then
-            inventory = execution.observe(target_of(task), tools_of(task, state), wall_clock.now())
+            tools = tools_of(task, state)
+            inventory = execution.observe(target_of(task), tools, wall_clock.now())
             state = drift.looked(task, state, inventory, drift.CACHE, step_preparation.done(state))
         except AccError as exc:
             LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
         else:
             record.sync_firmware(task, inventory)
-            record.store(task, judged(inventory, custody_reading.evidence(state, Flow.SERVICE), lifecycle=state.lifecycle))
-            node_store.store(task.node, replace(state, digest=record.digest(inventory)))
+            node_store.store(task.node, verdict_record.reread(task, state, tools, inventory))
 
 
 class RedfishAccFirmware(AccFirmware, RedfishFirmware):

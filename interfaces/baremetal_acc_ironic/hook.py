@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The inspection hook ``accelerators-kept``: keep our inventory when another inspection replaces the node's plugin data.
+"""The inspection hook ``accelerators-kept``: keep our inventory and verdict when another inspection replaces the plugin data.
 
 Every inspection of Ironic replaces all plugin data of a node. Named in ``[inspector] hooks`` and in ``[redfish]
-inspection_hooks``, the hook copies our stored inventory into the plugin data that is about to be stored.
+inspection_hooks``, the hook copies our stored part into the plugin data that is about to be stored.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ class AcceleratorsKept(base.InspectionHook):
         """
         plugin_data.pop(record.PLUGIN_KEY, None)
         try:
-            kept = record.kept(task, node_store.load(task.node).digest)
+            kept = record.kept(task, node_store.load(task.node))
         except (AccError, exception.IronicException) as exc:
             LOG.warning('Node %s: the inventory of accelerators is not stored: %s', task.node.uuid, exc)
             return

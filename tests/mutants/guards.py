@@ -887,9 +887,30 @@ GUARDS = (
     Guard(
         name='let a ramdisk speak in our name',
         file='interfaces/baremetal_acc_ironic/reporting/record.py',
-        guard='    return found if same else None',
-        gone='    return found',
+        guard='and digest_of(part) == known.digest',
+        gone='',
         tests='tests/ironic/test_kept.py::TestKept::test_a_ramdisk_cannot_speak_in_our_name',
+    ),
+    Guard(
+        name='let a ramdisk speak in the name of an earlier version',
+        file='interfaces/baremetal_acc_ironic/reporting/record.py',
+        guard=' if same else None',
+        gone='',
+        tests='tests/ironic/test_kept_verdict.py::TestVerdict::test_a_digest_of_an_earlier_version_counts_for_the_inventory_alone',
+    ),
+    Guard(
+        name='let a ramdisk make a verdict current again',
+        file='interfaces/baremetal_acc_ironic/reporting/record.py',
+        guard='if known is not None and known.ended is not None:',
+        gone='if False:',
+        tests='tests/ironic/test_kept_verdict.py::TestVerdict::test_a_ramdisk_cannot_make_an_ended_verdict_current',
+    ),
+    Guard(
+        name='leave a verdict current when the node is handed over',
+        file='interfaces/baremetal_acc_ironic/state/node_state.py',
+        guard='if self.lifecycle != known.lifecycle:',
+        gone='if False:',
+        tests='tests/ironic/test_kept_verdict.py::TestVerdict::test_a_verdict_ends_with_the_hand_over_and_with_the_return',
     ),
     Guard(
         name='forget the cards behind a collection that fails',

@@ -38,7 +38,7 @@ from baremetal_acc_ironic.periodics.workers import clock_of, workers
 from baremetal_acc_ironic.state import handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState, Withdrawn
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import definitions
+from baremetal_acc_ironic.steps import definitions, verdict_record
 from baremetal_acc_ironic.steps.job_context import seen
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
 
@@ -284,7 +284,8 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     if shelf.withdrawn is not None:
         node_store.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
     tools.placement.publish(inventory, verdict, made)
-    last = seen(task, node_store.load(node), tools, inventory, verdict, again.evidence, by=NAME)
+    last = seen(task, node_store.load(node), tools, inventory, verdict, by=NAME)
+    last = verdict_record.kept(task, last, tools, inventory, verdict, again.evidence, by=NAME, flow=None)
     node_store.store(node, told(last, None))
     unmet = sorted({f.label for f in verdict.unmet})
     more = f'; not published, since not verified: {", ".join(unmet)}' if unmet else ''

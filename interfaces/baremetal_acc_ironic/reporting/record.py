@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Store an inventory of accelerators in Ironic: inspection store, firmware components, capabilities and node traits.
+"""Store an inventory of accelerators in Ironic: inspection store (with the verdict), firmware components, capabilities, traits.
 
 Placement's root provider is never written: traits are set on the Ironic node, and Nova copies them to placement.
 """
@@ -8,11 +8,13 @@ Placement's root provider is never written: traits are set on the Ironic node, a
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from ironic import objects
+from ironic.common import context as ironic_context
 from ironic.common import exception
 from ironic.db.sqlalchemy import models
 from ironic.drivers.modules import inspect_utils
@@ -24,13 +26,21 @@ from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.render import verdict_ends
+from baremetal_acc_ironic.state.node_state import NodeState, StoredVerdict
 
 LOG = log.getLogger(__name__)
 
 PLUGIN_KEY = 'baremetal_acc'
-"""Our key in the plugin data of the inspection store: ``{"format": 1, "inventory": {...}}``."""
+"""Our key in the plugin data of the inspection store: ``{"format": 1, "inventory": {...}, "verdict": {...}}``."""
 
 FORMAT = 1
+
+VERDICT_KEY = 'verdict'
+"""Key of the verdict in our part; its schema is doc/source/schemas/node-verdict.json."""
+
+CURRENT: Mapping[str, Any] = MappingProxyType({'current': True, 'ended': None})
+"""The mark of a verdict that describes the node. The mark is no part of what the digest covers, as it changes later."""
 
 PREFIXES = {kind: kind.lower() for kind in Kind} | {Kind.NIC: 'acc-nic'}
 """First part of a firmware component's name. Ironic itself uses ``nic:``."""
@@ -53,35 +63,101 @@ def stored(task: Any) -> Inventory | None:
         return None
 
 
-def store(task: Any, inventory: Inventory) -> None:
-    """Store an inventory next to the data of Ironic's own inspection.
+def store(
+    task: Any, inventory: Inventory, verdict: Mapping[str, Any] | None = None, known: StoredVerdict | None = None
+) -> str | None:
+    """Store an inventory, and the verdict on it, next to the data of Ironic's own inspection.
 
     With ``[inventory] data_backend = none`` nothing is stored.
+
+    :param verdict: as :mod:`baremetal_acc_ironic.reporting.verdict_document` makes it.
+    :param known: what is known of the verdict, if it was stored before; it may have ended.
+    :returns: the digest of our part; None where there is no verdict.
     """
     try:
         data = inspect_utils.get_inspection_data(task.node, task.context)
     except exception.NodeInventoryNotFound:
         data = {'inventory': {}, 'plugin_data': {}}
-    plugin_data = dict(data['plugin_data'] or {}) | {PLUGIN_KEY: {'format': FORMAT, 'inventory': encode(inventory)}}
-    inspect_utils.store_inspection_data(task.node, data['inventory'] or {}, plugin_data, task.context)
+    part: dict[str, Any] = {'format': FORMAT, 'inventory': encode(inventory)}
+    if verdict is not None:
+        part = _marked(part | {VERDICT_KEY: verdict}, known)
+    _put(task.node, task.context, data, part)
+    return None if verdict is None else digest_of(part)
 
 
-def kept(task: Any, wanted: str | None) -> Any:
-    """Return our part of the inspection store if it is the inventory with that digest; else None.
+def _put(node: Any, context: Any, data: Mapping[str, Any], part: Mapping[str, Any]) -> None:
+    plugin_data = dict(data['plugin_data'] or {}) | {PLUGIN_KEY: part}
+    inspect_utils.store_inspection_data(node, data['inventory'] or {}, plugin_data, context)
+
+
+def mark(node: Any, known: StoredVerdict) -> bool:
+    """Mark the stored verdict as one that does not describe the node any more.
+
+    :param known: what is known of it; ``ended`` is set.
+    :returns: nothing in the inspection data reads as a current verdict of ours any more; False: they could not be written.
+    """
+    context = ironic_context.get_admin_context()
+    try:
+        data = inspect_utils.get_inspection_data(node, context)
+        part = (data['plugin_data'] or {}).get(PLUGIN_KEY)
+        if not isinstance(part, dict) or VERDICT_KEY not in part:
+            return True  # another inspection has replaced it
+        told = _marked(part, known) if _is_ours(part, known) else {k: v for k, v in part.items() if k != VERDICT_KEY}
+        _put(node, context, data, told)
+    except exception.NodeInventoryNotFound:
+        return True
+    except Exception:
+        # Ironic's database or its object storage: that is no reason not to store what was done to the cards.
+        LOG.exception('Node %s: its stored verdict has ended, and could not be marked; this is tried again', node.uuid)
+        return False
+    return True
+
+
+def kept(task: Any, state: NodeState) -> dict[str, Any] | None:
+    """Return our part of the inspection data if it is what we have stored last; else None.
 
     Ironic's own inspection overwrites our part, and whatever runs on the host during an in-band inspection may send one of its
-    own.
+    own. So a verdict counts only with the digest of the whole part, and the mark that says whether it is current is made again.
+    A node whose data an earlier version has stored has no such digest: then the inventory alone is returned.
     """
     try:
         data = inspect_utils.get_inspection_data(task.node, task.context)['plugin_data'] or {}
         found = data.get(PLUGIN_KEY)
-        same = found is not None and digest(decode(Inventory, found['inventory'])) == wanted
+        if found is None:
+            return None
+        if state.verdict is not None:
+            return _marked(found, state.verdict) if _is_ours(found, state.verdict) else None
+        same = digest(decode(Inventory, found['inventory'])) == state.digest
     except exception.NodeInventoryNotFound:
         return None
-    except (AttributeError, KeyError, TypeError, StaleJob) as exc:
+    except (AttributeError, KeyError, TypeError, ValueError, StaleJob) as exc:
         LOG.info('Node %s: the inventory of its accelerators in the inspection data cannot be read: %s', task.node.uuid, exc)
         return None
-    return found if same else None
+    return {'format': FORMAT, 'inventory': found['inventory']} if same else None
+
+
+def digest_of(part: Mapping[str, Any]) -> str:
+    """Return the digest of our part of the inspection data: SHA-256 of its JSON with sorted keys, without the mark.
+
+    :raises KeyError: it is not a part with a verdict. ``TypeError``: its shape is another one.
+    """
+    verdict = {key: value for key, value in part[VERDICT_KEY].items() if key not in CURRENT}
+    covered = {'format': part['format'], 'inventory': part['inventory'], VERDICT_KEY: verdict}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
+
+
+def _is_ours(part: Any, known: StoredVerdict) -> bool:
+    return isinstance(part, dict) and isinstance(part.get(VERDICT_KEY), dict) and digest_of(part) == known.digest
+
+
+def _marked(part: Mapping[str, Any], known: StoredVerdict | None) -> dict[str, Any]:
+    """Return the covered keys of our part, and the mark as it has to be; anything else in it is not ours."""
+    body = {key: value for key, value in part[VERDICT_KEY].items() if key not in CURRENT}
+    state = dict(CURRENT)
+    if known is not None and known.ended is not None:
+        text = verdict_ends.sentence(known.ended)
+        state = {'current': False, 'ended': {'cause': known.ended.value, 'at': encode(known.ended_at), 'text': text}}
+    return {'format': part['format'], 'inventory': part['inventory'], VERDICT_KEY: {**body, **state}}
 
 
 def digest(inventory: Inventory) -> str:

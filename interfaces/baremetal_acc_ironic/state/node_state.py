@@ -15,6 +15,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockUndoRecord, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.verdict import VerdictEnd
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning.watch_alarms import Alarm
@@ -131,6 +132,27 @@ class KeptInventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVerdict:
+    """What is known of the verdict that was stored last in Ironic's inspection data.
+
+    :ivar digest: of our part of the inspection data, as :func:`baremetal_acc_ironic.reporting.record.digest_of` computes it.
+    :ivar lifecycle: lifecycle of the node that the verdict is about; ``at``: when it was stored.
+    :ivar exposed: the cards that were exposed then; ``opened``: there was a mark then that locks are open.
+    :ivar ended: why it does not describe the node any more; ``ended_at``: since when.
+    :ivar marked: the inspection data say so, too.
+    """
+
+    digest: str
+    lifecycle: int
+    at: datetime
+    exposed: frozenset[AcceleratorId] = frozenset()
+    opened: bool = False
+    ended: VerdictEnd | None = None
+    ended_at: datetime | None = None
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
     """Nothing of a node is available in placement; what is claimed of it is wholly reserved.
 
@@ -221,6 +243,7 @@ class NodeState(Remembered):
     :ivar start_allowed: an operator has allowed the host to be started all the same.
     :ivar custody: of its cards, as far as it reaches. While there is a job, the job's record counts.
     :ivar untended: alarms of an unused node, until a watch round finds them over.
+    :ivar verdict: the verdict that was stored last in the inspection data; None: none was.
     """
 
     STORED_NAME: ClassVar = 'Memory'
@@ -258,6 +281,24 @@ class NodeState(Remembered):
     start_allowed: StartAllowed | None = None
     custody: Custody = NO_CUSTODY
     untended: tuple[Alarm, ...] = ()
+    verdict: StoredVerdict | None = None
+
+    @property
+    def verdict_end(self) -> VerdictEnd | None:
+        """Why the stored verdict does not describe the node any more; None: it does, or there is none."""
+        known = self.verdict
+        if known is None or known.ended is not None:
+            return None if known is None else known.ended
+        if self.lifecycle != known.lifecycle:
+            return VerdictEnd.HANDED_OVER if self.handed_over else VerdictEnd.RETURNED
+        if self.writing:
+            return VerdictEnd.WRITTEN
+        if self.exposed - known.exposed:
+            return VerdictEnd.EXPOSED
+        if self.opened is not None and not known.opened:
+            return VerdictEnd.OPENED
+        alarms = (*self.untended, *(() if self.watched is None else self.watched.alarms))
+        return VerdictEnd.ALARM if any(a.told and a.since > known.at for a in alarms) else None
 
     @property
     def writing(self) -> bool:

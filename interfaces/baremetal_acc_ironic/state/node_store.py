@@ -8,10 +8,10 @@ of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's ow
 
 Other keys are stored next to it. ``drift`` (reported last), ``certificate`` (issued last) and ``attached`` (what an instance
 has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``start_allowed``,
-``untended``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package ignore them; ``regions``
-is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the inventory that the next
-read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they are in Ironic's
-inspection store, where others write, too.
+``untended``, ``verdict``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package ignore
+them; ``regions`` is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the inventory
+that the next read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they
+are in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -35,7 +35,16 @@ from baremetal_acc.planning import custody
 from baremetal_acc.planning.watch_alarms import Alarm
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.regions import Regions
-from baremetal_acc_ironic.state.node_state import FORMAT, KeptInventory, NodeState, ReportedState, StartAllowed, Withdrawals
+from baremetal_acc_ironic.reporting import record
+from baremetal_acc_ironic.state.node_state import (
+    FORMAT,
+    KeptInventory,
+    NodeState,
+    ReportedState,
+    StartAllowed,
+    StoredVerdict,
+    Withdrawals,
+)
 
 LOG = log.getLogger(__name__)
 
@@ -71,6 +80,7 @@ _BESIDE = (
     'start_allowed',
     'custody',
     'untended',
+    'verdict',
 )
 """Fields of :class:`NodeState` that are stored next to the state, where older versions ignore them."""
 
@@ -112,6 +122,7 @@ def load(node: Any) -> NodeState:
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
         custody=_custody(node, stored.get('custody')),
         untended=_untended(node, stored.get('untended')),
+        verdict=_verdict(node, stored.get('verdict')),
         ramdisk=stored.get('ramdisk'),
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
@@ -171,8 +182,39 @@ def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
         return ()
 
 
+def _verdict(node: Any, stored: object) -> StoredVerdict | None:
+    """Read what is known of the stored verdict. If it cannot be read, the stored verdict is not ours."""
+    if stored is None:
+        return None
+    try:
+        return decode(StoredVerdict, stored)
+    except StaleJob as exc:
+        LOG.warning('Node %s: its record of the stored verdict cannot be read: %s', node.uuid, exc)
+        return None
+
+
+def _with_verdict_ended(node: Any, memory: NodeState) -> NodeState:
+    """Return the state with the end of the stored verdict, if it has ended, and mark the verdict in the inspection data.
+
+    An end that was stored stays: a caller may store a state that it loaded before.
+    """
+    known = memory.verdict
+    if known is None:
+        return memory
+    before = _verdict(node, ((node.driver_internal_info or {}).get(KEY) or {}).get('verdict'))
+    if before is not None and before.digest == known.digest and before.ended is not None:
+        known = before
+    ended = replace(memory, verdict=known).verdict_end
+    if ended is not None and known.ended is None:
+        known = replace(known, ended=ended, ended_at=datetime.now(UTC))
+    if known.ended is not None and not known.marked:
+        # Before the node is saved: if this process ends in between, the verdict is marked too early, and not too late.
+        known = replace(known, marked=record.mark(node, known))
+    return replace(memory, verdict=known)
+
+
 def store(node: Any, memory: NodeState) -> None:
-    """Put the state into the node's fields and save the node.
+    """Put the state into the node's fields and save the node. A stored verdict that has ended by it is marked.
 
     :raises AccError: it is too large.
     :raises NodeLocked: see :func:`held`.
@@ -185,6 +227,7 @@ def store(node: Any, memory: NodeState) -> None:
     else:
         exposed = custody.broken(memory.custody, memory.exposed, BreakCause.EXPOSED, datetime.now(UTC))
         memory = replace(memory, custody=exposed)
+    memory = _with_verdict_ended(node, memory)
     beside = replace(
         memory, job=job, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Withdrawals()
     )
@@ -214,6 +257,8 @@ def store(node: Any, memory: NodeState) -> None:
         value['custody'] = _pack(json.dumps(encode(memory.custody)))
     if memory.untended:
         value['untended'] = encode(memory.untended)
+    if memory.verdict is not None:
+        value['verdict'] = encode(memory.verdict)
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
     if memory.bmcs is not None:

@@ -28,6 +28,7 @@ from baremetal_acc_ironic.steps import (
     statement,
     step_errors,
     step_preparation,
+    verdict_record,
     wall_clock,
 )
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
@@ -66,7 +67,9 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
         _refuse_open(kept, chosen)
         for accelerator in chosen:
             kept = custody.begun(kept, accelerator.id, Origin.ACCEPTED, inventory.at, by=[who.by], until=until, reason=reason)
-        node_store.store(task.node, replace(state, custody=kept))
+        state = replace(state, custody=kept)
+        state = verdict_record.compared(task, state, tools, inventory, proof, by=step.name, flow=flow)
+        node_store.store(task.node, state)
         names = ', '.join(f'{a.label} ({a.id})' for a in chosen) or 'no card'
         text = f'{step.name}: {who.by} vouches for what these cards run until {moment(until)}: {names}: {reason}'
         LOG.warning('Node %s: %s', task.node.uuid, text)

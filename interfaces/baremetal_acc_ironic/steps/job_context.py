@@ -18,11 +18,9 @@ from baremetal_acc.execution import Tools
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import Item
-from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.quarantine import suspects, unmended
-from baremetal_acc.planning.verify import judged
 from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.provider_traits import node_traits, room_for
 from baremetal_acc.scheduling.schedulable import able, supply
@@ -104,14 +102,12 @@ def seen(
     with_tools: Tools,
     inventory: Inventory,
     verdict: Verdict,
-    proof: tuple[Engagement, ...],
     *,
     by: str,
     done: Iterable[Item] = (),
 ) -> NodeState:
     """Report drift, and store in Ironic what was read. A failure is logged only.
 
-    :param proof: our lock records.
     :param by: the step that read; ``done`` is what its job did before.
     :returns: the node state with the traits that are ours.
     """
@@ -119,7 +115,7 @@ def seen(
         # First, since pools rely on it, and storing the rest may fail while Ironic's database is unavailable.
         state = counted(task, state, with_tools, inventory, verdict)
         state, known = drift.tell(task, state, inventory, by, done)
-        return show(task, state, with_tools, inventory, known, verdict, proof)
+        return show(task, state, with_tools, inventory, known, verdict)
     except Exception:
         # A failure to store what was read does not fail what was done to the cards.
         LOG.exception('Node %s: the inventory of its accelerators could not be stored', task.node.uuid)
@@ -133,15 +129,15 @@ def show(
     inventory: Inventory,
     known: Inventory,
     verdict: Verdict,
-    proof: tuple[Engagement, ...],
 ) -> NodeState:
-    """Store in Ironic what was read: inventory, firmware components, capabilities, node traits.
+    """Store in Ironic what was read: firmware components, capabilities, node traits.
+
+    :mod:`baremetal_acc_ironic.steps.verdict_record` stores the inventory itself, together with the verdict.
 
     :param known: the inventory completed with what this read could not see: a card that may be hidden still counts.
     :returns: the node state with the traits that are ours.
     """
     node = target_of(task).node
-    record.store(task, judged(inventory, proof, lifecycle=state.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
     verdict = _trusted(state, inventory, verdict)
@@ -160,7 +156,7 @@ def show(
             missing,
         )
     traits = record.sync_traits(task, fitting, state.traits)
-    return replace(state, traits=traits, looked=inventory.at, digest=record.digest(inventory))
+    return replace(state, traits=traits, looked=inventory.at)
 
 
 def counted(task: Any, state: NodeState, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> NodeState:

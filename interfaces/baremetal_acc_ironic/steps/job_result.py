@@ -22,11 +22,10 @@ from baremetal_acc.scheduling import regions
 from baremetal_acc.scheduling.schedulable import programmed
 from baremetal_acc_ironic.authorization import exposure, resource_class, rights, traits
 from baremetal_acc_ironic.periodics import availability
-from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import handover, node_store, provision_state, quarantine
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
-from baremetal_acc_ironic.steps import attach, definitions, wall_clock
+from baremetal_acc_ironic.steps import attach, definitions, verdict_record, wall_clock
 from baremetal_acc_ironic.steps.custody_reading import evidence
 from baremetal_acc_ironic.steps.definitions import Step
 from baremetal_acc_ironic.steps.flow_steps import step_arguments, step_name, verify_follows
@@ -72,13 +71,12 @@ def end_job(
     state = availability.ended(task, state, job)
     if job.flow is not Flow.SERVICE:
         state = replace(state, shelf=replace(state.shelf, used=state.shelf.used - programmed(job)))
+    proof = evidence(state.proven_by(job.engagements), job.flow)
     if look is not None and tools is not None:
-        proof = state.proven_by(job.engagements).evidence
-        state = _changed(show(task, state, tools, *look, proof, by=step.name, done=job.items), job, step)
+        state = _changed(show(task, state, tools, *look, by=step.name, done=job.items), job, step)
     state = replace(
         proven(state, job, failed=bool(reasons), lasting=_lasts(task, job)),
         opened=opened(state, job, step, None if look is None else look[0], failed=bool(reasons)),
-        digest=state.digest if look is None else record.digest(look[0]),
     )
     if look is not None and job.verdict is not None and reasons and step.parts & {Part.LOCK}:
         state = handover.found_open(state, job.flow, step.name, look[0], job.verdict, wall_clock.now())
@@ -87,6 +85,8 @@ def end_job(
     if attach.must_go_back(state, job):
         _go_back(task, state, job, step, reasons)
         return
+    if look is not None and tools is not None:
+        state = verdict_record.kept(task, state, tools, *look, proof, by=step.name, flow=job.flow)
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in state.quarantined if q.device in came.quarantined], job.flow)
     told = provision_state.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The read-only steps ``inventory_accelerators`` and ``verify_accelerators``, and a check that deploys run the latter first."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,12 @@ from baremetal_acc.errors import NotMet
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
+from baremetal_acc.model.verdict import VerdictEnd
 from baremetal_acc.render import findings
 from baremetal_acc.scheduling.schedulable import supply
 from baremetal_acc_ironic import settings
-from baremetal_acc_ironic.authorization import exposure, resource_class, traits
 from baremetal_acc_ironic.reporting import drift
-from baremetal_acc_ironic.state import certificate, config_drive, handover, node_store, provision_state, quarantine
+from baremetal_acc_ironic.state import certificate, config_drive, handover, node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
 from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import (
@@ -28,6 +28,7 @@ from baremetal_acc_ironic.steps import (
     flow_steps,
     step_errors,
     step_preparation,
+    verdict_record,
     waivers,
     wall_clock,
 )
@@ -56,7 +57,10 @@ def take_stock(task: Any, by: str) -> Inventory:
         state = custody_reading.with_custody(state, inventory, target_of(task), tools, evidence)
         node_store.store(task.node, state)
         state = counted(task, state, tools, inventory, verdict)
-        node_store.store(task.node, show(task, state, tools, inventory, known, verdict, evidence))
+        state = show(task, state, tools, inventory, known, verdict)
+        verdict = custody_feed.judged(verdict, state.custody, inventory, target_of(task), tools, inventory.at)
+        flow = provision_state.FLOWS.get(task.node.provision_state)
+        node_store.store(task.node, verdict_record.keep(task, state, tools, inventory, verdict, evidence, by=by, flow=flow))
     return known
 
 
@@ -115,13 +119,16 @@ def verify(task: Any) -> None:
         flow = flow_steps.flow_of(task)
         state = step_preparation.returned(task, node_store.load(task.node), flow, definitions.VERIFY)
         state = step_preparation.settled(task, state, definitions.VERIFY, flow)
+        failed: list[NodeState] = []
         try:
-            state = _verify(task, state, flow)
+            state = _verify(task, state, flow, failed.append)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             state = certificate.attempted(task.node, drift.with_told(task.node, state))
             stored = node_store.load(task.node)
+            told = failed[-1] if failed else verdict_record.ended(state, VerdictEnd.UNREAD)
             state = replace(state, opened=stored.opened, exposed=state.exposed | stored.exposed, custody=stored.custody)
+            state = replace(state, verdict=told.verdict, digest=told.digest)
             node_store.store(task.node, state.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else state)
             raise
         if flow is Flow.DEPLOY:
@@ -134,7 +141,12 @@ def verify(task: Any) -> None:
         node_store.store(task.node, state)
 
 
-def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
+def _verify(task: Any, state: NodeState, flow: Flow, failed: Callable[[NodeState], None]) -> NodeState:
+    """Read and judge a node.
+
+    :param failed: called with the node state that knows of the stored verdict, before the verification fails by it.
+    :raises NotMet: a demand is not met.
+    """
     step_preparation.refuse_interrupted(state)
     target = target_of(task)
     tools = tools_of(task, state)
@@ -151,20 +163,21 @@ def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
     state = drift.looked(task, state, inventory, definitions.VERIFY.name, step_preparation.done(state))
     state = custody_reading.keep_custody(task, state, inventory, target, tools, evidence)
     verdict = custody_feed.judged(verdict, state.custody, inventory, target, tools, inventory.at)
-    reasons = [findings.sentence(finding) for finding in verdict.unmet]
-    if state.opened is not None:
-        reasons.append(f'locks were opened at {state.opened.since:%Y-%m-%d %H:%M:%S} UTC ({state.opened.why})')
-    reasons += quarantine.reasons(state)
-    reasons += handover.unwritten(state)
-    reasons += resource_class.contested(task.node, target.node, tools.baseline)
-    reasons += (*exposure.contested(task.node, state), *traits.contested(task.node, state, tools.baseline))
+    whole = verdict_record.reasons(task, state, tools)
     if flow is Flow.DEPLOY:
         state, wrong = attach.plugged(task, state, inventory, verdict)
-        reasons += wrong
+        whole += wrong
+    reasons = [*(findings.sentence(finding) for finding in verdict.unmet), *whole]
     if reasons:
         if flow is not Flow.CLEAN:
             left = handover.found_open(state, flow, definitions.VERIFY.name, inventory, verdict, wall_clock.now())
+            state = replace(state, opened=left.opened, exposed=left.exposed)
             node_store.store(task.node, replace(node_store.load(task.node), opened=left.opened, exposed=left.exposed))
+        failed(
+            verdict_record.kept(
+                task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name, flow=flow, whole=whole
+            )
+        )
         raise NotMet(
             reasons,
             hint=f'{definitions.LOCK.name} engages locks, {definitions.RECONCILE.name} brings everything to the baseline',
@@ -180,5 +193,8 @@ def _verify(task: Any, state: NodeState, flow: Flow) -> NodeState:
             config_drive.hand_over(task.node, certificate.text(task.node, state.certificate))
     waivers.tell(task, verdict, definitions.VERIFY.name)
     state = state.shown(inventory.accelerators)
-    state = seen(task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name)
+    state = seen(task, state, tools, inventory, verdict, by=definitions.VERIFY.name)
+    state = verdict_record.kept(
+        task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name, flow=flow, whole=whole
+    )
     return handover.over(task, state, inventory, evidence, flow) if flow is Flow.DEPLOY else state
