@@ -32,7 +32,7 @@ RAMDISK = {
 }
 
 
-class TestKept(IronicCase):
+class InspectionCase(IronicCase):
     """Two GPUs, inspected by us."""
 
     def setUp(self) -> None:
@@ -88,6 +88,10 @@ class TestKept(IronicCase):
         """Identities of the devices that are in the store; None if nothing of ours is."""
         ours = self.stored().get(record.PLUGIN_KEY)
         return None if ours is None else [a['id'] for a in ours['inventory']['accelerators']]
+
+
+class TestKept(InspectionCase):
+    """What is stored outlives other inspections."""
 
     def test_ironics_own_inspection_takes_away_what_is_stored(self) -> None:
         """Out of band, without our hook: that is why there is one. The next look brings it back; capabilities stay."""
