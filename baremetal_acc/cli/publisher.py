@@ -14,11 +14,11 @@ from baremetal_acc.cli.output import text
 from baremetal_acc.config.settings import ServiceSettings
 from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.provider import Call, ProviderTree
+from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.publish import Publisher, PublishResult
 from baremetal_acc.placement.slow_answers import SlowAnswers
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Supply
@@ -60,10 +60,9 @@ class NodePlacement:
         return providers.tree(inventory, verdict, self.root, supply.functions, supply.offers)
 
 
-def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
+def publish(to: Publisher, tree: ProviderTree) -> PublishResult:
     """Publish the part of a provider tree that may be available in placement now.
 
-    :returns: the calls that placement accepted.
     :raises PlacementError: placement refused a call, or the machine was claimed or freed meanwhile.
     """
     holders = to.holders(tree.root_uuid)
@@ -73,20 +72,20 @@ def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
             what = f'placement, node {tree.root_uuid}: its allocations have changed while it was published'
             raise PlacementUnreachable(what, hint='run the same command again: it reads the allocations again')
 
-    calls = to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still).calls
+    result = to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still)
     _warn_of_flat(to, tree)
-    return calls
+    return result
 
 
-def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
-    """The calls that :func:`publish` would send. Writes nothing.
+def plan(to: Publisher, tree: ProviderTree) -> PublishResult:
+    """What :func:`publish` would send and keep. Writes nothing.
 
     :raises PlacementError: placement cannot be read.
     """
     holders = to.holders(tree.root_uuid)
-    calls = to.plan(_on_offer(tree, holders), consumer=_one(holders))
+    result = to.plan(_on_offer(tree, holders), consumer=_one(holders))
     _warn_of_flat(to, tree)
-    return calls
+    return result
 
 
 def _warn_of_flat(to: Publisher, tree: ProviderTree) -> None:

@@ -31,6 +31,7 @@ class Provider:
     :ivar parent_uuid: the node's root provider, or for a slot the provider of its card.
     :ivar inventories: sorted by class; empty when the provider offers nothing.
     :ivar generation: the generation in placement; None for a wanted provider.
+    :ivar reserves: we reserve inventory of it ourselves, or may; of a wanted provider only.
     """
 
     uuid: str
@@ -39,6 +40,21 @@ class Provider:
     inventories: tuple[ProviderInventory, ...] = ()
     traits: frozenset[str] = frozenset()
     generation: int | None = None
+    reserves: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReservation:
+    """Units of a provider of ours that an operator has reserved, and that stay reserved.
+
+    :ivar uuid: of the provider, as is ``name``.
+    """
+
+    uuid: str
+    name: str
+    resource_class: str
+    total: int
+    reserved: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

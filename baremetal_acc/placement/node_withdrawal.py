@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from baremetal_acc.errors import InventoryInUse, PlacementUnreachable
+from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement import provider_reader, schemas
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
+from baremetal_acc.placement.custom_names import CustomNames
+from baremetal_acc.scheduling import reservations
 from baremetal_acc.scheduling.provider_names import OWNER
 
 _TOLD = 3
@@ -144,6 +147,9 @@ class NodeWithdrawal:
         if not seen.offered:
             return
         generations = dict(seen.generations)
+        for one in seen.offered:
+            if any(s.reserved for s in one.stocks):
+                generations[one.uuid] = self._note_reserved(root_uuid, one, generations[one.uuid])
         body = {
             'inventories': {
                 o.uuid: {'resource_provider_generation': generations[o.uuid], 'inventories': {}} for o in seen.offered
@@ -165,6 +171,33 @@ class NodeWithdrawal:
             # By somebody else, or by this very request: the adapter may have sent it twice, since an answer was lost.
             raise PlacementUnreachable(f'placement, node {root_uuid}: its inventory was just withdrawn')
         raise refusal('POST', RESHAPER, answer)
+
+    def _note_reserved(self, root_uuid: str, offered: Offered, generation: int) -> int:
+        """Note what an operator has reserved of a provider, which is withdrawn next: somebody else may publish it again.
+
+        :returns: the generation of the provider afterwards.
+        :raises InventoryInUse: the provider was changed meanwhile; nothing was withdrawn.
+        """
+        path = f'/resource_providers/{offered.uuid}/traits'
+        answer = self._client.get(path)
+        changed = InventoryInUse(f'placement, node {root_uuid}: its inventory was just claimed or changed')
+        if answer.status == HTTPStatus.NOT_FOUND or schemas.generation(answer) != generation:
+            raise changed
+        traits = schemas.traits(answer)
+        stocks = tuple(
+            ProviderInventory(resource_class=s.resource_class, total=s.total, reserved=s.reserved) for s in offered.stocks
+        )
+        has = Provider(uuid=offered.uuid, name=offered.name, parent_uuid='', inventories=stocks, traits=traits)
+        noted = frozenset(t for t in traits if not reservations.is_note(t)) | reservations.noted(has)
+        if noted == traits:
+            return generation
+        CustomNames(self._client).declare((), noted - traits)
+        answer = self._client.request('PUT', path, body={'resource_provider_generation': generation, 'traits': sorted(noted)})
+        if answer.ok:
+            return schemas.generation(answer)
+        if answer.status == HTTPStatus.CONFLICT:
+            raise changed
+        raise refusal('PUT', path, answer)
 
     def put_back(
         self, root_uuid: str, offered: Iterable[Offered], *, still: Callable[[], None] = lambda: None

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.errors import InventoryInUse, RootMissing
-from baremetal_acc.model.provider import Call, DeleteProvider, ProviderTree, SetInventories
+from baremetal_acc.model.provider import Call, DeleteProvider, KeptReservation, ProviderTree, SetInventories
 from baremetal_acc.placement import schemas
 from baremetal_acc.placement.answers import InventoryHeld, PlacementChanged, ProviderNeeded
 from baremetal_acc.placement.call_sender import CallSender
@@ -33,7 +33,7 @@ from baremetal_acc.placement.consumers import HeldProvider, claims_of, claims_of
 from baremetal_acc.placement.custom_names import CustomNames
 from baremetal_acc.placement.provider_cache import ProviderCache
 from baremetal_acc.placement.retries import ATTEMPTS, PlacementRetries, T
-from baremetal_acc.scheduling import provider_diff, providers
+from baremetal_acc.scheduling import provider_diff, providers, reservations
 from baremetal_acc.scheduling.providers import overlapping
 
 LOG = logging.getLogger(__name__)
@@ -48,9 +48,11 @@ class PublishResult:
     """The result of a publication.
 
     :ivar calls: the calls that placement accepted, in order; none when placement agreed already.
+    :ivar reserved: what an operator has reserved, and what stays reserved.
     """
 
     calls: tuple[Call, ...]
+    reserved: tuple[KeptReservation, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -90,8 +92,8 @@ class Publisher:
         """
         return self._persist(root_uuid, lambda: self._cache.read(root_uuid, frozenset()))
 
-    def plan(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> tuple[Call, ...]:
-        """Return the calls that :meth:`publish` would send. Writes nothing.
+    def plan(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> PublishResult:
+        """Return what :meth:`publish` would send and keep. Writes nothing.
 
         :raises RootMissing: there is no such root.
         :raises PlacementError: placement cannot be read.
@@ -100,7 +102,10 @@ class Publisher:
         held = {} if consumer is None else claims_of(self._client, consumer)
         actual = self._persist(tree.root_uuid, lambda: self._cache.read(tree.root_uuid, known))
         wanted = providers.beside(with_held(tree, actual, held), actual, self.flat(tree))
-        return provider_diff.diff(wanted, actual, delete_gone=delete_gone)
+        wanted = reservations.keep(wanted, actual, delete_gone=delete_gone)
+        return PublishResult(
+            calls=provider_diff.diff(wanted, actual, delete_gone=delete_gone), reserved=reservations.kept(wanted)
+        )
 
     def holders(self, root_uuid: str) -> tuple[str, ...]:
         """Return the consumers of the root itself, which is the machine; none if there is no root.
@@ -118,7 +123,7 @@ class Publisher:
         """
         known = frozenset(p.uuid for p in tree.providers)
         actual = self._persist(tree.root_uuid, lambda: self._cache.read(tree.root_uuid, known))
-        return provider_diff.diff(providers.prepared(tree, actual), actual)
+        return provider_diff.diff(reservations.keep(providers.prepared(tree, actual), actual), actual)
 
     def prepare(self, tree: ProviderTree) -> PublishResult:
         """Create the providers of a tree with their traits, and leave all inventories as they are: new providers offer nothing.
@@ -283,11 +288,14 @@ class Publisher:
         remembered = self._cache.cached(root)
         flat: frozenset[str] | None = None
         warned: set[str] = set()
+        reserved: list[KeptReservation] = []
 
         def missing(actual: ProviderTree) -> list[Call]:
             wanted = with_held(wanted_of(actual), actual, held)
             if flat:
                 wanted = providers.beside(wanted, actual, flat)
+            wanted = reservations.keep(wanted, actual, delete_gone=delete_gone)
+            reserved[:] = reservations.kept(wanted)
             same = overlapping(busy, actual, wanted)
             return [
                 c
@@ -345,7 +353,7 @@ class Publisher:
         self._persist(root, turn)
         if busy:
             raise refuse_held(self._client, root, consumer, busy)
-        return PublishResult(calls=tuple(done))
+        return PublishResult(calls=tuple(done), reserved=tuple(reserved))
 
     def _send_all(
         self,

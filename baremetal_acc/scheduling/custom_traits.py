@@ -35,6 +35,7 @@ def vocabulary(baseline: Baseline, catalogue: Iterable[Image]) -> Vocabulary:
     offered = {rule.offer_class for rule in baseline.rules if rule.offer_class is not None}
     kinds = {f'{provider_names.PREFIX}{kind}' for kind in Kind}
     marks = {provider_names.OWNER, provider_names.PROGRAM, provider_names.PROGRAMMABLE, provider_names.TOGETHER}
+    marks |= {provider_names.RESERVES_NOTHING, provider_names.OPERATOR_RESERVED}
     return Vocabulary(
         classes=frozenset(c for c in {*named, *offered, *provider_names.CLASSES.values()} if c.startswith('CUSTOM_')),
         traits=frozenset({*named, *can, *kinds, *marks}),

@@ -16,7 +16,9 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
+from baremetal_acc.scheduling import reservations
 from baremetal_acc.scheduling.provider_hierarchy import parents_first
+from baremetal_acc.scheduling.provider_names import RESERVES_NOTHING
 
 
 def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
@@ -26,6 +28,10 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
     anything offered: no device can be claimed under a trait that it does not have. A provider of ours that the wanted tree
     lacks offers nothing afterwards and stays.
 
+    The traits that tell an operator's reservation from ours (:mod:`baremetal_acc.scheduling.reservations`) have an order of
+    their own: what the operator has reserved is noted before that inventory is withdrawn, and the trait that we reserve nothing
+    comes last where we have reserved something.
+
     :param delete_gone: delete those providers instead: their hardware is gone for good. Nova, which caches providers for 300 s,
         cannot update a node in that time, so only while the node is neither available nor being deployed.
     """
@@ -34,8 +40,10 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
     gone = [p for p in actual.providers if p.uuid not in targets]
     create: list[Call] = []
     withdraw: list[Call] = [SetInventories(uuid=p.uuid, name=p.name, inventories=()) for p in gone if p.inventories]
+    note: list[Call] = []
     traits: list[Call] = []
     offer: list[Call] = []
+    last: list[Call] = []
     for provider in parents_first(wanted.providers):
         seen = known.get(provider.uuid)
         if seen is None:
@@ -45,11 +53,20 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
             create.append(MoveProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
         wants = {i.resource_class for i in provider.inventories}
         stays = tuple(i for i in seen.inventories if i.resource_class in wants)
+        has = seen.traits
+        notes = frozenset(filter(reservations.is_note, provider.traits))
+        if len(stays) < len(seen.inventories) and not notes <= has:
+            has = frozenset(t for t in has if not reservations.is_note(t)) | notes
+            note.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=has))
         if len(stays) < len(seen.inventories):
             withdraw.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=_rewritable(stays)))
             stays = _rewritable(stays)
-        if seen.traits != provider.traits:
-            traits.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=provider.traits))
+        is_last = RESERVES_NOTHING in provider.traits - seen.traits and any(i.reserved for i in stays)
+        now = provider.traits - {RESERVES_NOTHING} if is_last else provider.traits
+        if has != now:
+            traits.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=now))
+        if is_last:
+            last.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=provider.traits))
         if set(stays) != set(provider.inventories):
             after = {i.resource_class: i.reserved for i in provider.inventories}
             freed = tuple(i for i in stays if i.reserved > after[i.resource_class])
@@ -60,7 +77,7 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
     if delete_gone:
         children_first = reversed(parents_first(gone))
         delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
-    return (*create, *withdraw, *traits, *offer, *delete)
+    return (*create, *note, *withdraw, *traits, *offer, *last, *delete)
 
 
 def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories, ...]:

@@ -37,6 +37,12 @@ TOGETHER = f'{PREFIX}TOGETHER'
 devices it represents: the rules that chose them may have changed since it was published.
 """
 
+RESERVES_NOTHING = f'{PREFIX}RESERVES_NOTHING'
+"""Trait of a provider of which we reserve nothing: whatever is reserved of it, an operator has reserved."""
+
+OPERATOR_RESERVED = f'{PREFIX}OPERATOR_RESERVED'
+"""Trait of a provider of which an operator has reserved all units; with ``_<N>`` behind it: N units."""
+
 PROGRAMMABLE = 'CUSTOM_PROGRAMMABLE'
 """Cyborg's trait of a region that can be given a function (openstack-cyborg 17.0.0, conductor/manager.py)."""
 

@@ -16,10 +16,12 @@ from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.policy.baseline_rules import FUNCTION_PREFIX, Offering
 from baremetal_acc.scheduling.provider_names import (
     CAN_PREFIX,
+    OPERATOR_RESERVED,
     PREFIX,
     PROGRAM,
     PROGRAMMABLE,
     REGION_CLASS,
+    RESERVES_NOTHING,
     TOGETHER,
     bounded_name,
     can_trait,
@@ -43,8 +45,8 @@ _OTHERS = ('COMPUTE_', 'MISC_', 'OWNER_', 'CUSTOM_OWNER_')
 MISC_SHARES_VIA_AGGREGATE lends the device to other nodes.
 """
 
-_VERIFIED = (FUNCTION_PREFIX, CAN_PREFIX, TOGETHER, PROGRAM)
-"""Traits that say what was verified, or what a rule offers: a list of known devices must not set them."""
+_VERIFIED = (FUNCTION_PREFIX, CAN_PREFIX, TOGETHER, PROGRAM, RESERVES_NOTHING, OPERATOR_RESERVED)
+"""Traits that say what was verified, what a rule offers, or who has reserved it: a list of known devices must not set them."""
 
 
 def device_traits(accelerator: Accelerator) -> frozenset[str]:

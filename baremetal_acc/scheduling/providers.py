@@ -110,10 +110,15 @@ def emptied(published: ProviderTree, only: frozenset[str] | None) -> frozenset[s
 
 
 def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
-    """Return the wanted providers and traits with the present inventories: new providers offer nothing, none is removed."""
+    """Return the wanted providers and traits with the present inventories: new providers offer nothing, none is removed.
+
+    A reshape may reserve inventory of any of them.
+    """
     now = {p.uuid: p for p in actual.providers}
-    wants = tuple(replace(p, inventories=now[p.uuid].inventories if p.uuid in now else ()) for p in wanted.providers)
-    others = tuple(replace(p, generation=None) for p in actual.providers if wanted.provider(p.uuid) is None)
+    wants = tuple(
+        replace(p, inventories=now[p.uuid].inventories if p.uuid in now else (), reserves=True) for p in wanted.providers
+    )
+    others = tuple(replace(p, generation=None, reserves=True) for p in actual.providers if wanted.provider(p.uuid) is None)
     return replace(wanted, providers=parents_first((*wants, *others)))
 
 
@@ -147,8 +152,9 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
     now = wanted.provider(actual.uuid) or replace(actual, inventories=(), generation=None)
     offers = {i.resource_class: i for i in now.inventories}
     # Classes that are wanted anyway stay as wanted.
-    chosen = kept | offers if classes <= offers.keys() else kept
-    merged = replace(now, inventories=tuple(i for _, i in sorted(chosen.items())))
+    is_wanted = classes <= offers.keys()
+    chosen = kept | offers if is_wanted else kept
+    merged = replace(now, inventories=tuple(i for _, i in sorted(chosen.items())), reserves=not is_wanted)
     others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
     return replace(wanted, providers=parents_first((*others, merged)))
 

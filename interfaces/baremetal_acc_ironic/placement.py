@@ -18,6 +18,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.render import reservations
 from baremetal_acc.scheduling import provider_names, providers
 from baremetal_acc.scheduling.schedulable import Supply
 from baremetal_acc_ironic import settings
@@ -39,6 +40,7 @@ def shell(
     held: Callable[[], None],
     *,
     taken: bool,
+    told: Callable[[str], None],
 ) -> PlacementShell | None:
     """Return the placement side of a node's jobs; None if nothing is to be published.
 
@@ -47,10 +49,11 @@ def shell(
         sent.
     :param taken: the node has an instance, or is about to get one. Nothing else of it is available then, since a region can be
         claimed without its machine; what its own instance has claimed stays, wholly reserved.
+    :param told: called with each reservation of an operator that a publication has kept, as a sentence.
     """
     if not is_wanted():
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid, untrusted, held, taken=taken)
+    return _NodeInPlacement(node_uuid, instance_uuid, untrusted, held, taken=taken, told=told)
 
 
 def claims(consumer: str) -> dict[str, frozenset[str]]:
@@ -124,12 +127,14 @@ class _NodeInPlacement:
         held: Callable[[], None],
         *,
         taken: bool,
+        told: Callable[[str], None],
     ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
         self._untrusted = untrusted
         self._held = held
         self._taken = taken
+        self._told = told
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
         """See :class:`baremetal_acc.execution.PlacementShell`."""
@@ -141,7 +146,9 @@ class _NodeInPlacement:
         shown = withheld(verdict, self._untrusted(inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
         if not self._taken:
-            _publisher().publish(tree, consumer=self._consumer, still=self._held)
+            result = _publisher().publish(tree, consumer=self._consumer, still=self._held)
+            for kept in result.reserved:
+                self._told(f'placement: {reservations.sentence(kept)}')
             return
         # Without a root nothing of the node is available, as it has to be for a node in use.
         with contextlib.suppress(RootMissing):

@@ -21,11 +21,14 @@ from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
     DeleteProvider,
+    KeptReservation,
     MoveProvider,
     ProviderTree,
     SetInventories,
     SetTraits,
 )
+from baremetal_acc.placement.publish import PublishResult
+from baremetal_acc.render import reservations
 from baremetal_acc.render.standing import why
 from baremetal_acc.scheduling import providers
 from baremetal_acc.scheduling.custom_traits import vocabulary
@@ -79,7 +82,7 @@ class PublishCommand(ReportCommand):
             with contextlib.suppress(PlacementError):  # each target reports the same error below
                 to.declare(names.classes, names.traits)
 
-        def one(entry: TargetEntry) -> tuple[tuple[OfferReport, ...], tuple[Call, ...]]:
+        def one(entry: TargetEntry) -> tuple[tuple[OfferReport, ...], PublishResult]:
             tree, devices = looked(entry, using, tools, targets[entry.name])
             return devices, publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
@@ -87,7 +90,8 @@ class PublishCommand(ReportCommand):
         codes, unproven = [], list[str]()
         for entry, found in each(using.entries, one):
             error = found if isinstance(found, AccError) else None
-            devices, calls = ((), ()) if isinstance(found, AccError) else found
+            devices, result = ((), PublishResult(calls=())) if isinstance(found, AccError) else found
+            calls = result.calls
             bodies.append(
                 {
                     'target': entry.name,
@@ -95,6 +99,7 @@ class PublishCommand(ReportCommand):
                     'executed': arguments.execute and error is None,
                     'devices': [_device(d) for d in devices],
                     'calls': list(documents(calls)),
+                    'reserved': [_reserved(kept) for kept in result.reserved],
                     'error': render.failure(error),
                 }
             )
@@ -107,6 +112,8 @@ class PublishCommand(ReportCommand):
             for call in calls:
                 if isinstance(call, SetInventories) and call.unreserved:
                     _note_unreserved(entry, call, sent=arguments.execute)
+            for kept in result.reserved:
+                text.note(f'{entry.name}: {reservations.sentence(kept)}')
         if Exit.NOT_MET in codes:
             text.note('dry run: nothing was sent; --execute does it')
         if unproven:
@@ -124,15 +131,24 @@ class PublishCommand(ReportCommand):
 
 
 def _note_unreserved(entry: TargetEntry, call: SetInventories, *, sent: bool) -> None:
-    """Note that units are not reserved any more: baremetal-acc reserves what is claimed of a device that it has withdrawn, and
-    cannot tell that from what a person has reserved.
-    """
+    """Note that units are not reserved any more that baremetal-acc has reserved, as they were claimed of a withdrawn device."""
     names = ', '.join(i.resource_class for i in call.unreserved)
     ends = 'ended' if sent else 'would end'
     text.note(
         f'{entry.name}: this {ends} the reservation of {names} of provider {call.name} ({call.uuid}), which was for a claim '
-        'that has ended, or set by hand; to keep a device out of placement, set offer = "nothing" in a rule'
+        'that has ended'
     )
+
+
+def _reserved(kept: KeptReservation) -> dict[str, Any]:
+    return {
+        'provider': kept.uuid,
+        'name': kept.name,
+        'resource_class': kept.resource_class,
+        'total': kept.total,
+        'reserved': kept.reserved,
+        'text': reservations.sentence(kept),
+    }
 
 
 def _takes(calls: Iterable[Call]) -> bool:

@@ -84,6 +84,7 @@ def tools(
             held=lambda: node_store.held(task.node),
             # A node has an instance before its deployment begins, and keeps it where the deployment has failed.
             taken=task.node.provision_state in provision_state.TENANT_STATES or task.node.instance_uuid is not None,
+            told=lambda text: provision_state.told(task.node, text),
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
