@@ -107,8 +107,14 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert 200 == call(placement, 'PUT', path, by_hand).status_code
     told = desk.run('publish', *desk.options)
     assert (3, False) == (told.code, 'conductors' in told.err), told.err
-    assert f'would end the reservation of CUSTOM_ACC_FN_GZIP of provider {NODE}_ACC_' in told.err
-    assert 'or set by hand; to keep a device out of placement, set offer = "nothing" in a rule' in told.err
+    assert f'1 of 1 CUSTOM_ACC_FN_GZIP of provider {NODE}_ACC_' in told.err
+    assert 'stays reserved, as an operator has set it' in told.err
+    done = desk.run('publish', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    [kept] = done.document['targets'][0]['reserved']
+    assert (slot_provider, 'CUSTOM_ACC_FN_GZIP', 1, 1) == tuple(
+        kept[k] for k in ('provider', 'resource_class', 'total', 'reserved')
+    )
     assert {'CUSTOM_ACC_FN_GZIP': 1} == reserved(placement, slot_provider)
     shutil.rmtree(desk.folder / 'state')
     beside = desk.run('publish', *desk.options)
@@ -145,7 +151,7 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
 
     dry = desk.run('publish', '-f', 'json', *desk.options)
     texts = [c['text'] for c in dry.document['targets'][0]['calls']]
-    assert (3, 2) == (dry.code, len(texts))
+    assert (3, 3) == (dry.code, len(texts)), 'the third one: we reserve something'
     assert any(t.endswith('remove all inventory') for t in texts)
     assert any(t.endswith('set inventory CUSTOM_ACC_FN_GZIP 1 (1 reserved)') for t in texts)
     done = desk.run('publish', '--execute', *desk.options)
@@ -156,7 +162,9 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     assert 0 == desk.run('publish', *desk.options).code
 
     assert 204 == call(placement, 'DELETE', f'/allocations/{INSTANCE}').status_code
-    assert 0 == desk.run('publish', '--execute', *desk.options).code
+    ended = desk.run('publish', '--execute', *desk.options)
+    assert 0 == ended.code, ended.err
+    assert f'this ended the reservation of CUSTOM_ACC_FN_GZIP of provider {node}_ACC_' in ended.err
     assert {'CUSTOM_ACC_FN_GZIP': 0} == reserved(placement, region)
     assert {'CUSTOM_ACC_FN_AES': 0} == reserved(placement, other)
 

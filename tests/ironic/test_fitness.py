@@ -223,6 +223,19 @@ class TestNotFit(FitnessCase):
         self.round()
         assert [GPU, GPU] == self.offers()
 
+    def test_what_an_operator_has_reserved_stays_reserved_when_the_node_returns_and_is_told(self) -> None:
+        """It is not offered in between either, and the other card is."""
+        self.cleaned()
+        path = f'/resource_providers/{self.providers()[0]}/inventories/{GPU}'
+        self.ask('PUT', path, self.ask('GET', path) | {'reserved': 1})
+        self.change(maintenance=True)
+        self.round()
+        assert [] == self.offers()
+        self.change(maintenance=False)
+        self.round()
+        assert [f'({GPU})', GPU] == self.offers()
+        assert 1 == sum('1 of 1 PGPU' in e and 'stays reserved, as an operator has set it' in e for e in self.history())
+
     def test_a_node_that_is_cleaned_offers_nothing_until_a_step_of_ours_has_said_so(self) -> None:
         """It was made manageable and cleaned within one round, and a step of somebody else takes long."""
         self.cleaned()

@@ -45,6 +45,27 @@ WAITS_FOR_ITS_CARD = 'test_a_component_is_waited_for_while_its_card_is_not_shown
 
 GUARDS = (
     Guard(
+        name="lose an operator's reservation when its inventory is withdrawn",
+        file='baremetal_acc/scheduling/provider_diff.py',
+        guard='if len(stays) < len(seen.inventories) and not notes <= has:',
+        gone='if False:',
+        tests='tests/wire/test_reservations.py',
+    ),
+    Guard(
+        name="take a reservation of ours for an operator's after a crash",
+        file='baremetal_acc/scheduling/provider_diff.py',
+        guard='is_last = RESERVES_NOTHING in provider.traits - seen.traits and any(i.reserved for i in stays)',
+        gone='is_last = False',
+        tests='tests/wire/test_reservations.py',
+    ),
+    Guard(
+        name="end an operator's reservation",
+        file='baremetal_acc/scheduling/reservations.py',
+        guard='    return _ALL if RESERVES_NOTHING in provider.traits else before\n',
+        gone='    return before\n',
+        tests='tests/wire/test_reservations.py',
+    ),
+    Guard(
         name='plan to lock what the device says that it cannot close',
         file='baremetal_acc/planning/plan_locks.py',
         guard='        for left in _left_open(accelerator, path, wanted.block_rule):\n',

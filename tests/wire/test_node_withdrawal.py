@@ -15,6 +15,7 @@ from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import provider_names, providers
+from baremetal_acc.scheduling.provider_names import OPERATOR_RESERVED
 from tests.unit.planning.values import FPGA, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
 
@@ -108,7 +109,9 @@ def test_a_machine_is_taken_off_and_put_back_as_it_was(
     assert before == offers(cloud, root)
     assert 3 == len(shelf.put_back(root, on.offered)), 'twice does no harm'
     assert before == offers(cloud, root)
-    assert ['POST /reshaper'] * 3 == writes(sending)
+    noted = [f'PUT /traits/{OPERATOR_RESERVED}_1', f'PUT /resource_providers/{of(root, "Slot0")}/traits']
+    assert [*noted, *['POST /reshaper'] * 3] == writes(sending)
+    assert f'{OPERATOR_RESERVED}_1' in cloud.traits(of(root, 'Slot0'))
 
 
 @pytest.mark.parametrize('when', ['before the look', 'after the look', 'while it is sent'])

@@ -628,10 +628,15 @@ def test_a_root_whose_only_inventory_moves_is_left_empty(reshaper: Reshaper, clo
 
 
 def test_a_publication_afterwards_agrees(reshaper: Reshaper, sending: Adapter, cloud: FlatCloud) -> None:
-    """What was moved is what would be published, so there is nothing left to send."""
+    """What was moved is what would be published: all that is left to say is that nothing is reserved for a reshape any more."""
     root = cloud.flat(PGPU=2)
     reshaper.apply(forth(root))
-    assert () == Publisher(PlacementClient(sending)).plan(gpus(root))
+    after = Publisher(PlacementClient(sending))
+    left = after.plan(gpus(root)).calls
+    before = {p.uuid: p.traits for p in after.read(root).providers}
+    marked = {uuid: traits | {provider_names.RESERVES_NOTHING} for uuid, traits in before.items()}
+    assert marked == {c.uuid: c.traits for c in left if isinstance(c, SetTraits)}
+    assert len(left) == len(marked)
 
 
 class Claimers:

@@ -40,6 +40,7 @@ def test_the_functions_of_the_catalogue_and_the_classes_of_the_rules_are_known()
     assert {*functions, 'CUSTOM_REGION', *kinds} == known.classes
     can = {'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_CAN_AES_256_GCM'}
     marks = {'CUSTOM_OWNER_BAREMETAL_ACC', 'CUSTOM_ACC_PROGRAM', 'CUSTOM_PROGRAMMABLE', 'CUSTOM_ACC_TOGETHER'}
+    marks |= {'CUSTOM_ACC_RESERVES_NOTHING', 'CUSTOM_ACC_OPERATOR_RESERVED'}
     assert {*functions, *can, *marks, *kinds, 'CUSTOM_ACC_GPU', 'CUSTOM_ACC_FPGA'} == known.traits
 
 

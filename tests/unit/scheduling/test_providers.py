@@ -365,7 +365,7 @@ def test_what_is_prepared_exists_and_offers_what_it_offered():
     made = providers.prepared(wanted(), actual)
     assert {'PGPU'} == {i.resource_class for i in made.provider(stays.uuid).inventories}
     assert there.providers[0].traits == made.provider(stays.uuid).traits
-    assert replace(gone, generation=None) == made.provider('gone')
+    assert replace(gone, generation=None, reserves=True) == made.provider('gone')
     assert {()} == {p.inventories for p in made.providers if p.uuid not in (stays.uuid, 'gone')}
     kinds = [type(call) for call in diff(made, actual)]
     assert 3 * [CreateProvider] + 4 * [SetTraits] == kinds
@@ -395,7 +395,7 @@ def test_what_is_held_of_a_card_that_is_gone_stays():
     actual = replace(wanted().provider(GPU_UUID), generation=7)
     found = providers.held(wanted(v.fpga()), actual, frozenset({'PGPU'}))
     kept = (ProviderInventory(resource_class='PGPU', reserved=1),)
-    assert replace(actual, inventories=kept, generation=None) == found.provider(GPU_UUID)
+    assert replace(actual, inventories=kept, generation=None, reserves=True) == found.provider(GPU_UUID)
     assert {GPU_UUID, FPGA_UUID, SLOT0, SLOT1} == {p.uuid for p in found.providers}
     assert {SLOT0, SLOT1} == {p.uuid for p in found.providers[2:]}
 
