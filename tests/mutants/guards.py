@@ -1397,8 +1397,8 @@ GUARDS = (
     ),
     Guard(
         name='verify a card that is in quarantine',
-        file='interfaces/baremetal_acc_ironic/steps/read_only.py',
-        guard='    reasons += quarantine.reasons(state)\n',
+        file='interfaces/baremetal_acc_ironic/steps/verdict_record.py',
+        guard='    found += quarantine.reasons(state)\n',
         gone='',
         tests='tests/ironic/test_quarantine.py::TestCleaning',
     ),
