@@ -26,7 +26,7 @@ from baremetal_acc.planning.device_pairs import (
 def remembered(before: Inventory | None, now: Inventory) -> Inventory:
     """Return what to compare the next inventory with: this one, with the last known values of what it could not read.
 
-    The result holds only what a comparison needs.
+    The result holds only what a comparison needs, and what tells which images a device runs.
     """
     known = []
     if before is not None:
@@ -165,8 +165,8 @@ def _lean(a: Accelerator) -> Accelerator:
 
 
 def _lean_function(f: Function) -> Function:
-    return Function(ref=f.ref, id=f.id, uuid=f.uuid, version=f.version)
+    return Function(ref=f.ref, id=f.id, name=f.name, uuid=f.uuid, version=f.version)
 
 
 def _lean_component(c: Component) -> Component:
-    return Component(id=c.id, ref=c.ref, version=c.version, staged=c.staged)
+    return Component(id=c.id, ref=c.ref, version=c.version, staged=c.staged, software_id=c.software_id)

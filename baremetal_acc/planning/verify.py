@@ -89,7 +89,7 @@ def verify(
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, unsure) for unsure in wanted.undecided)
         findings += _firmware(accelerator, wanted, unread)
-        findings += _denied(accelerator, catalogue)
+        findings += denied(accelerator, catalogue)
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
         findings += _users(accelerator, wanted, inventory)
@@ -261,8 +261,11 @@ def _version(accelerator: Accelerator, component: Component, fact: VersionShown,
     return _written_otherwise(found) if is_shown else found
 
 
-def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
-    """Yield versions that the catalogue denies, demanded or not: running, or after the next reset."""
+def denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
+    """Yield versions and functions of a device that the catalogue denies, demanded or not: running, or after the next reset.
+
+    :param catalogue: its denied images are enough.
+    """
     for component in accelerator.firmware:
         name = 'of the device' if component.id is None else component.id
         for version, is_staged in ((component.version, False), (component.staged, True)):
@@ -272,8 +275,8 @@ def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[
                 yield _written_otherwise(_finding(accelerator, subject.firmware(name), fact, Met.NO, DEFAULT_RULE))
     for slot in accelerator.slots:
         for image in image_selection.denied_functions(catalogue, accelerator, slot):
-            denied = FunctionDenied(image=image.name, denial=image.denied)
-            yield _written_otherwise(_finding(accelerator, subject.function(slot.slot_id), denied, Met.NO, DEFAULT_RULE))
+            held = FunctionDenied(image=image.name, denial=image.denied)
+            yield _written_otherwise(_finding(accelerator, subject.function(slot.slot_id), held, Met.NO, DEFAULT_RULE))
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import compat, opts, placement_setup, settings
 from baremetal_acc_ironic.authorization import accepted_values, interface_overrides, policy, rights, step_rules
-from baremetal_acc_ironic.periodics import availability, recovery, watch
+from baremetal_acc_ironic.periodics import availability, deny_list, recovery, watch
 from baremetal_acc_ironic.periodics.workers import with_jobs, workers
 from baremetal_acc_ironic.reporting import drift, record
 from baremetal_acc_ironic.state import node_store, proof, provision_state
@@ -320,6 +320,13 @@ class AccFirmware(base.FirmwareInterface):
         """Withdraw from placement what unavailable nodes offer, and publish it again once they are available."""
         if workers(manager).led_by(self):
             availability.hand_out(manager, context, wall_clock.now())
+
+    @timed
+    @compat.periodic(spacing=deny_list.tick)
+    def apply_deny_list(self, manager: Any, context: Any) -> None:
+        """Withdraw from placement what the deny list of the catalogue means, and publish it again once it does not."""
+        if workers(manager).led_by(self):
+            deny_list.hand_out(manager, context)
 
     @timed
     @compat.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))

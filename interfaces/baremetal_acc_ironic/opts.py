@@ -236,6 +236,17 @@ SHELF = [
             'placement, and accelerators of a node in maintenance stay available.'
         ),
     ),
+    cfg.FloatOpt(
+        'deny_list_interval',
+        default=10.0,
+        min=0,
+        help=(
+            'Seconds between two rounds that apply the deny list of the catalogue to placement. A round examines whether the '
+            'file of the catalogue has changed. If it has, the stored inventories of all nodes of the conductor are compared '
+            'with its [[deny]] entries, and the accelerators that run what is denied are withdrawn from placement, in use or '
+            'not. No BMC is asked. With 0 a deny entry takes effect only when a node is verified or published the next time.'
+        ),
+    ),
 ]
 """Options on publishing nodes that no step works on."""
 

@@ -4,7 +4,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ironic.common import exception, keystone
 from keystoneauth1 import exceptions as ks_exceptions
@@ -17,6 +17,7 @@ from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.provider_sweep import ProviderSweep, Swept
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.render import reservations
 from baremetal_acc.scheduling import provider_names, providers
@@ -94,6 +95,26 @@ def withdraw(node_uuid: str, consumer: str | None, still: Callable[[], None]) ->
     return _publisher().withdraw(node_uuid, consumer=consumer, still=still).changed
 
 
+def withdraw_devices(node_uuid: str, devices: Iterable[AcceleratorId], consumer: str | None, still: Callable[[], None]) -> bool:
+    """Withdraw devices of a node from placement, and what represents several devices: nothing more of that can be claimed.
+
+    Parameters, result and errors are those of :func:`withdraw`.
+    """
+    providers_of = frozenset(provider_names.card_uuid(node_uuid, device) for device in devices)
+    return _publisher().withdraw(node_uuid, providers_of, consumer=consumer, still=still).changed
+
+
+def sweep(wanted: Mapping[str, frozenset[str]]) -> tuple[Swept, ...]:
+    """Empty providers of many nodes in few requests; what a consumer holds stays as it is.
+
+    This may be done without the locks of the nodes: a provider that was emptied wrongly is published again.
+
+    :param wanted: UUIDs of providers by node.
+    :raises PlacementError: placement cannot be used at all.
+    """
+    return tuple(ProviderSweep(_client()).empty(wanted))
+
+
 def ready(node_uuid: str) -> None:
     """Check that a node can be published.
 
@@ -159,6 +180,14 @@ class _NodeInPlacement:
 def _publisher() -> Publisher:
     """Return the one publisher of the process: it caches what it has read, and asks once when nothing has changed.
 
+    :raises PlacementError: as :func:`_client`.
+    """
+    return Publisher(_client())
+
+
+def _client() -> PlacementClient:
+    """Return a client with the authentication of the group ``[placement]``.
+
     :raises PlacementRefused: the group is not set up.
     :raises PlacementUnreachable: its authentication does not answer.
     """
@@ -171,4 +200,4 @@ def _publisher() -> Publisher:
         raise PlacementRefused(f'placement: {exc}', hint=_SWITCH_OFF) from exc
     except (exception.KeystoneFailure, exception.KeystoneUnauthorized, ks_exceptions.ClientException) as exc:
         raise PlacementUnreachable(f'placement: {exc}', hint=_SWITCH_OFF) from exc
-    return Publisher(PlacementClient(adapter, timeout=timeout))
+    return PlacementClient(adapter, timeout=timeout)

@@ -10,6 +10,7 @@ again later.
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -97,10 +98,15 @@ def _tell(known: Known, files: tuple[object, ...]) -> None:
 
 
 def _files() -> tuple[object, ...]:
-    """Return the state of the baseline and catalogue files, as far as ``stat`` shows it."""
-    found: list[object] = []
+    """Return the state of the baseline and catalogue files."""
     known = settings.core()
-    for path in (known.baseline, known.catalogue):
+    return state_of_files(known.baseline, known.catalogue)
+
+
+def state_of_files(*paths: Path) -> tuple[object, ...]:
+    """Return the state of files, as far as ``stat`` shows it."""
+    found: list[object] = []
+    for path in paths:
         try:
             seen = path.stat()
             found.append((path, seen.st_mtime_ns, seen.st_size, seen.st_ino))

@@ -29,7 +29,7 @@ RESTRICTED_FLOWS = ('clean', 'deploy', 'service')
 class GuestSettings:
     """The options that this plugin adds to the group ``[baremetal_acc]``. :mod:`baremetal_acc_ironic.opts` explains each one.
 
-    :ivar watch_interval: zero: no watch. ``availability_interval`` likewise.
+    :ivar watch_interval: zero: no watch. ``availability_interval`` and ``deny_list_interval`` likewise.
     :ivar watch_patience: in rounds.
     """
 
@@ -47,6 +47,7 @@ class GuestSettings:
     watch_share: float
     availability_interval: timedelta
     certificate_config_drive: bool
+    deny_list_interval: timedelta
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -67,6 +68,7 @@ class GuestSettings:
             watch_share=group.watch_share,
             availability_interval=timedelta(seconds=group.availability_interval),
             certificate_config_drive=group.certificate_config_drive,
+            deny_list_interval=timedelta(seconds=group.deny_list_interval),
         )
 
 

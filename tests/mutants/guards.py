@@ -1237,7 +1237,7 @@ GUARDS = (
     Guard(
         name='accept a denied version that runs',
         file='baremetal_acc/planning/verify.py',
-        guard='        findings += _denied(accelerator, catalogue)\n',
+        guard='        findings += denied(accelerator, catalogue)\n',
         gone='',
         tests='tests/unit/planning/test_verify.py',
     ),

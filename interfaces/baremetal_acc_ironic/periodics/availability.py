@@ -25,6 +25,7 @@ from oslo_log import log
 
 from baremetal_acc import execution
 from baremetal_acc.errors import AccError, InventoryInUse, NotMet
+from baremetal_acc.execution import Tools
 from baremetal_acc.model.action import Publish
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import ItemState
@@ -257,7 +258,7 @@ def _withdraw(task: Any, standing: NodeAvailability) -> None:
 
 def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     """Read the inventory, verify it, and publish what is met."""
-    _refuse(task, state)
+    refuse_uncleaned(state)
     placement.ready(task.node.uuid)  # before any BMC is read
     clock = clock_of(task)
     now = datetime.now(UTC)
@@ -274,8 +275,7 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     tools = tools_of(task, again, clock=clock)
     if tools.placement is None:
         return
-    why = (*resource_class.contested(node, target_of(task).node, tools.baseline), *exposure.contested(node, again))
-    why += traits.contested(node, again, tools.baseline)
+    why = contested(task, again, tools)
     if why:
         raise NotMet(why)
     made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue, left=tools.left)
@@ -294,7 +294,14 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
     provision_state.told(node, f'its verified accelerators are published again{since}{more}')
 
 
-def _refuse(task: Any, state: NodeState) -> None:
+def contested(task: Any, state: NodeState, tools: Tools) -> tuple[str, ...]:
+    """Return why nothing of a node may be published although every rule is met: other rules may have been meant for it."""
+    node = task.node
+    why = (*resource_class.contested(node, target_of(task).node, tools.baseline), *exposure.contested(node, state))
+    return (*why, *traits.contested(node, state, tools.baseline))
+
+
+def refuse_uncleaned(state: NodeState) -> None:
     """Refuse to publish a node that a tenant has had and that was not cleaned since.
 
     An inventory read cannot tell what the tenant has done to it.

@@ -160,6 +160,12 @@ def _marked(part: Mapping[str, Any], known: StoredVerdict | None) -> dict[str, A
     return {'format': part['format'], 'inventory': part['inventory'], VERDICT_KEY: {**body, **state}}
 
 
+def kept_inventory(task: Any, wanted: str | None) -> Inventory | None:
+    """Return the inventory of the inspection store if it is the one with that digest; else None."""
+    found = None if wanted is None else kept(task, wanted)
+    return None if found is None else decode(Inventory, found['inventory'])
+
+
 def digest(inventory: Inventory) -> str:
     """Return a digest of an inventory that ignores times, sessions and measurements."""
     lasting = [replace(a, locks=(), measurements=None) for a in inventory.accelerators]

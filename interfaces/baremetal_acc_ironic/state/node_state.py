@@ -20,6 +20,7 @@ from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning.watch_alarms import Alarm
 from baremetal_acc.policy.baseline_rules import Exposure
+from baremetal_acc.scheduling.denied_devices import WithheldDevice
 from baremetal_acc.scheduling.regions import Regions
 from baremetal_acc.scheduling.schedulable import Place, slots
 from baremetal_acc_ironic.authorization.requester import RequestContext
@@ -244,6 +245,7 @@ class NodeState(Remembered):
     :ivar custody: of its cards, as far as it reaches. While there is a job, the job's record counts.
     :ivar untended: alarms of an unused node, until a watch round finds them over.
     :ivar verdict: the verdict that was stored last in the inspection data; None: none was.
+    :ivar denied: devices that are withheld from placement since the deny list of the catalogue means what they run.
     """
 
     STORED_NAME: ClassVar = 'Memory'
@@ -282,6 +284,7 @@ class NodeState(Remembered):
     custody: Custody = NO_CUSTODY
     untended: tuple[Alarm, ...] = ()
     verdict: StoredVerdict | None = None
+    denied: tuple[WithheldDevice, ...] = ()
 
     @property
     def verdict_end(self) -> VerdictEnd | None:

@@ -8,10 +8,10 @@ of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's ow
 
 Other keys are stored next to it. ``drift`` (reported last), ``certificate`` (issued last) and ``attached`` (what an instance
 has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``start_allowed``,
-``untended``, ``verdict``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package ignore
-them; ``regions`` is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the inventory
-that the next read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong here: they
-are in Ironic's inspection store, where others write, too.
+``untended``, ``verdict``, ``denied``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package
+ignore them; ``regions`` is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the
+inventory that the next read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong
+here: they are in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -34,6 +34,7 @@ from baremetal_acc.model.lock import Way
 from baremetal_acc.planning import custody
 from baremetal_acc.planning.watch_alarms import Alarm
 from baremetal_acc.scheduling import regions
+from baremetal_acc.scheduling.denied_devices import WithheldDevice
 from baremetal_acc.scheduling.regions import Regions
 from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state.node_state import (
@@ -81,6 +82,7 @@ _BESIDE = (
     'custody',
     'untended',
     'verdict',
+    'denied',
 )
 """Fields of :class:`NodeState` that are stored next to the state, where older versions ignore them."""
 
@@ -123,6 +125,7 @@ def load(node: Any) -> NodeState:
         custody=_custody(node, stored.get('custody')),
         untended=_untended(node, stored.get('untended')),
         verdict=_verdict(node, stored.get('verdict')),
+        denied=_denied(node, stored.get('denied')),
         ramdisk=stored.get('ramdisk'),
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
@@ -213,6 +216,18 @@ def _with_verdict_ended(node: Any, memory: NodeState) -> NodeState:
     return replace(memory, verdict=known)
 
 
+def _denied(node: Any, stored: object) -> tuple[WithheldDevice, ...]:
+    """Read the devices that the deny list withholds. If they cannot be read they are found and withdrawn again."""
+    if not isinstance(stored, dict):
+        return ()
+    why = stored.get('why')
+    try:
+        return decode(tuple[WithheldDevice, ...], _unpack(node, why) if isinstance(why, str) else why)
+    except StaleJob as exc:
+        LOG.warning('Node %s: which devices the deny list withholds cannot be read, and is found again: %s', node.uuid, exc)
+        return ()
+
+
 def store(node: Any, memory: NodeState) -> None:
     """Put the state into the node's fields and save the node. A stored verdict that has ended by it is marked.
 
@@ -259,6 +274,8 @@ def store(node: Any, memory: NodeState) -> None:
         value['untended'] = encode(memory.untended)
     if memory.verdict is not None:
         value['verdict'] = encode(memory.verdict)
+    if memory.denied:
+        value['denied'] = {'devices': [str(d.accelerator) for d in memory.denied], 'why': _short(memory.denied)}
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
     if memory.bmcs is not None:
@@ -381,6 +398,29 @@ def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:
     return isinstance(known, dict), isinstance(known, dict) and bool(known.get('doubtful'))
 
 
+def denied(driver_internal_info: Any) -> frozenset[str]:
+    """Return the devices that are withheld from placement because of the deny list; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    known = stored.get('denied') if isinstance(stored, dict) else None
+    devices = known.get('devices') if isinstance(known, dict) else None
+    return frozenset(map(str, devices)) if isinstance(devices, list) else frozenset()
+
+
+def packed_seen(driver_internal_info: Any) -> str | None:
+    """Return the packed inventory of the last read, for :func:`unpacked`; None if there is none; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    seen = stored.get('seen') if isinstance(stored, dict) else None
+    return seen if isinstance(seen, str) else None
+
+
+def unpacked(node_uuid: str, packed: str) -> Inventory:
+    """Return a packed inventory.
+
+    :raises StaleJob: this version cannot read it.
+    """
+    return decode(Inventory, _unpack(node_uuid, packed))
+
+
 def unwatched(driver_internal_info: Any) -> bool:
     """Whether the watch has not read the node since it was handed over; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
@@ -429,9 +469,9 @@ def handed_over(node: Any, memory: NodeState) -> Inventory | None:
         return None
 
 
-def _short(attached: Attached) -> Any:
-    """Encode an attachment readably for people; compressed where it is long."""
-    value = encode(attached)
+def _short(known: Attached | tuple[WithheldDevice, ...]) -> Any:
+    """Encode readably for people; compressed where it is long."""
+    value = encode(known)
     plain = json.dumps(value)
     return value if len(plain) <= _ATTACHED_BYTES else _pack(plain)
 
@@ -440,7 +480,7 @@ def _pack(plain: str) -> str:
     return base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
 
 
-def _unpack(node: Any, packed: object) -> object:
+def _unpack(node: Any | str, packed: object) -> object:
     try:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(str(packed), validate=True), _UNPACKED_BYTES)
@@ -448,4 +488,5 @@ def _unpack(node: Any, packed: object) -> object:
             raise ValueError('too long, or truncated')
         return json.loads(data)
     except (ValueError, zlib.error) as exc:
-        raise StaleJob(f'node {node.uuid}: {PLACE} cannot be read: {exc}') from exc
+        uuid = node if isinstance(node, str) else node.uuid
+        raise StaleJob(f'node {uuid}: {PLACE} cannot be read: {exc}') from exc

@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Withdraw providers of many nodes from placement in few requests: one GET for each node, and one POST for many providers.
+
+A fleet whose firmware was denied has to be withdrawn within a minute, which :mod:`baremetal_acc.placement.publish` cannot do:
+it reads every inventory before it writes, and again afterwards. Here placement's reshaper removes all inventory of up to
+:data:`AT_A_TIME` providers in one transaction. Each is written with the generation that was read, so that a claim that is made
+at the same time is refused, or refuses the write. What a consumer holds is not touched, and is returned: the publisher reserves
+it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from baremetal_acc.errors import PlacementError, PlacementUnreachable
+from baremetal_acc.placement import provider_reader
+from baremetal_acc.placement.client import RESHAPER, PlacementClient, refusal
+
+AT_A_TIME = 100
+"""Providers in one POST. Placement takes 2 ms for each, and holds all of them in one transaction until it answers."""
+
+ATTEMPTS = 3
+"""How often a provider is read and written again where somebody else writes to it, too."""
+
+_PASSING = (HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
+"""Answers that are about the state of some provider: it is claimed, was changed, or was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep has achieved for one node.
+
+    :ivar kept: UUIDs of the providers that may still offer something: a consumer holds part of them, or others keep writing.
+    :ivar error: why the node could not be swept; None where it was.
+    """
+
+    root: str
+    kept: frozenset[str] = frozenset()
+    error: PlacementError | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether none of the providers offers anything."""
+        return not self.kept and self.error is None
+
+
+class ProviderSweep:
+    """Empties providers of many nodes. Threads may share it."""
+
+    def __init__(self, client: PlacementClient) -> None:
+        self._client = client
+
+    def empty(self, wanted: Mapping[str, frozenset[str]]) -> Iterator[Swept]:
+        """Remove the inventory of providers.
+
+        The nodes after one for which placement did not answer are not asked about: each would wait for as long.
+
+        :param wanted: UUIDs of providers by the UUID of their root. Providers that do not exist offer nothing.
+        """
+        found: dict[str, dict[str, int | None]] = {}
+        errors: dict[str, PlacementError] = {}
+        silent: PlacementUnreachable | None = None
+        for root, uuids in wanted.items():
+            try:
+                if silent is not None:
+                    raise silent
+                found[root] = self._generations(root, uuids)
+            except PlacementUnreachable as exc:
+                silent = errors[root] = exc
+            except PlacementError as exc:
+                errors[root] = exc
+        roots = {uuid: root for root, own in found.items() for uuid in own}
+        kept: dict[str, set[str]] = {}
+        everything = [(uuid, generation) for own in found.values() for uuid, generation in own.items()]
+        for start in range(0, len(everything), AT_A_TIME):
+            part = dict(everything[start : start + AT_A_TIME])
+            try:
+                left = self._send(part, roots)
+            except PlacementError as exc:
+                errors |= {roots[uuid]: exc for uuid in part}
+                continue
+            for uuid in left:
+                kept.setdefault(roots[uuid], set()).add(uuid)
+        for root in wanted:
+            yield Swept(root=root, kept=frozenset(kept.get(root, ())), error=errors.get(root))
+
+    def _generations(self, root: str, uuids: frozenset[str]) -> dict[str, int | None]:
+        """Return the generations of those providers that exist.
+
+        :raises PlacementError: placement cannot be read.
+        """
+        below = provider_reader.below(self._client, root) or {}
+        return {uuid: below[uuid].generation for uuid in uuids & below.keys()}
+
+    def _send(self, part: Mapping[str, int | None], roots: Mapping[str, str], attempt: int = 1) -> frozenset[str]:
+        """Remove inventories in one transaction; where that is refused, in several.
+
+        :returns: the providers whose inventory is still there.
+        :raises PlacementError: placement does not answer, or refuses the request whatever its providers are.
+        """
+        if not part:
+            return frozenset()
+        body = {
+            'inventories': {uuid: {'resource_provider_generation': g, 'inventories': {}} for uuid, g in part.items()},
+            'allocations': {},
+        }
+        answer = self._client.request('POST', RESHAPER, body=body, may_be_forbidden=True)
+        if answer.ok:
+            return frozenset()
+        if answer.status == HTTPStatus.FORBIDDEN:
+            return self._one_by_one(part)
+        if answer.status not in _PASSING:
+            raise refusal('POST', RESHAPER, answer)
+        if len(part) > 1:  # a claim, a change or a deletion of one of them has refused all
+            both, half = list(part.items()), len(part) // 2
+            return self._send(dict(both[:half]), roots, attempt) | self._send(dict(both[half:]), roots, attempt)
+        [(uuid, generation)] = part.items()
+        again = self._generations(roots[uuid], frozenset(part))
+        if attempt < ATTEMPTS and again and again[uuid] != generation:
+            return self._send(again, roots, attempt + 1)
+        return frozenset(again)  # none if it was deleted
+
+    def _one_by_one(self, part: Mapping[str, int | None]) -> frozenset[str]:
+        """Remove inventories with one request for each provider: POST /reshaper needs the role service."""
+        return frozenset(uuid for uuid, generation in part.items() if not self._is_emptied(uuid, generation))
+
+    def _is_emptied(self, uuid: str, generation: int | None) -> bool:
+        path = f'/resource_providers/{uuid}/inventories'
+        body = {'resource_provider_generation': generation, 'inventories': {}}
+        answer = self._client.request('PUT', path, body=body)
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise refusal('PUT', path, answer)
+        return answer.ok or answer.status == HTTPStatus.NOT_FOUND
