@@ -9,7 +9,7 @@ from typing import Any
 from baremetal_acc.model.accelerator import Accelerator, Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory
-from baremetal_acc.model.lock import LockReading
+from baremetal_acc.model.lock import LockReading, LockState
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning.device_pairs import (
     CARD_PROPERTIES,
@@ -42,6 +42,29 @@ def remembered(before: Inventory | None, now: Inventory) -> Inventory:
         bmcs=tuple(_bmc(b) for b in now.bmcs),
         accelerators=tuple(sorted(devices, key=lambda a: a.id)),
         gaps=tuple(g for g in now.gaps if g.hides),
+    )
+
+
+def as_read(whole: Inventory, look: Inventory) -> Inventory:
+    """Return a stored inventory as it was read, so that it can be verified again without a BMC.
+
+    An inventory is stored with its locks judged, at a place where others may write. So the state of a lock is that of the
+    remembered inventory, and signed measurements, which nothing else proves, are left out.
+
+    :param whole: the full inventory; ``look``: what :func:`remembered` has kept of the same read.
+    """
+    known = {(a.id, r.place): r for a in look.accelerators for r in a.locks}
+
+    def state(a: Accelerator, r: LockReading) -> LockState:
+        read = known.get((a.id, r.place))
+        return LockState.UNKNOWN if read is None or read.value != r.value else read.state
+
+    return replace(
+        whole,
+        accelerators=tuple(
+            replace(a, locks=tuple(replace(r, state=state(a, r)) for r in a.locks), measurements=None)
+            for a in whole.accelerators
+        ),
     )
 
 

@@ -34,6 +34,7 @@ from baremetal_acc.errors import AccError, InventoryInUse, PlacementError, Stale
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.planning import remembered_inventory
 from baremetal_acc.planning.drift import shown
 from baremetal_acc.render import denied as words
 from baremetal_acc.scheduling import denied_devices
@@ -232,11 +233,9 @@ def _newly_denied(manager: Any, rounds: DenyListRounds, images: tuple[Image, ...
             found, inventory = _compared(uuid, info, before.get(uuid), images)
             rounds.scanned[uuid] = found
             marked = node_store.denied(info)
-            if found.denied is None:
-                differs = found != before.get(uuid)  # its inventory may be in Ironic's inspection store
-            else:
-                differs = found.denied != marked or uuid in rounds.closed
-            if not differs:
+            # Where the node holds no inventory, Ironic's inspection store may have one.
+            is_same = found == before.get(uuid) if found.denied is None else found.denied == marked
+            if is_same and uuid not in rounds.closed:
                 continue
             with rounds.guard:
                 rounds.waiting.setdefault(uuid, None)
@@ -393,7 +392,7 @@ def settle(task: Any, rounds: DenyListRounds, images: tuple[Image, ...]) -> bool
     is_shared = bool(new) and inventory is not None and denied_devices.counted_with(inventory, denied, node.uuid)
     published = False
     if is_fit and (over or is_shared):
-        published = _publish(task, state, over)
+        published = _publish(task, state, denied)
         if not published and availability.on():
             why = 'the deny list has changed what may be available of it'
             state = availability.told(state, Withdrawn(since=now, why=why, doubtful=True))
@@ -435,24 +434,26 @@ def _kept(state: NodeState, found: Iterable[DeniedDevice], now: datetime) -> tup
     )
 
 
-def _publish(task: Any, state: NodeState, over: frozenset[AcceleratorId]) -> bool:
+def _publish(task: Any, state: NodeState, denied: frozenset[AcceleratorId]) -> bool:
     """Publish what the last full inventory verifies; False if it does not suffice: then the node has to be read again.
 
-    :param over: the devices that are not denied any more.
+    :param denied: the devices that are denied now; all others have to be verified.
     :raises PlacementError: placement cannot be asked, or refuses.
     """
     node = task.node
-    inventory = _full_inventory(task, state, node_store.last_look(node, state))
-    if inventory is None or any(gap.hides for gap in inventory.gaps):
+    look = node_store.last_look(node, state)
+    inventory = _full_inventory(task, state, look)
+    if look is None or inventory is None or any(gap.hides for gap in inventory.gaps):
         return False
+    inventory = remembered_inventory.as_read(inventory, look)
     try:
         availability.refuse_uncleaned(state)
         tools, target = tools_of(task, state), target_of(task)
         if tools.placement is None or availability.contested(task, state, tools):
             return False
         verdict = execution.compare(inventory, target, tools, state.evidence, lifecycle=state.lifecycle)
-        if over & {f.accelerator for f in verdict.unmet}:
-            return False
+        if any(f.accelerator not in denied for f in verdict.unmet):
+            return False  # what was verified by other means, such as measurements, would be withdrawn
         made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue, left=tools.left)
         tools.placement.publish(inventory, verdict, made)
     except InventoryInUse as exc:
