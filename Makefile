@@ -19,7 +19,7 @@ INSTALL := $(PIP) install --require-hashes --requirement
 # Our own build needs setuptools only, which is locked: no isolated environment with versions of today.
 OURS := $(PIP) install --no-deps --no-build-isolation --editable .
 
-BENCHMARKS := inventory fleet flash placement ipmi
+BENCHMARKS := inventory fleet flash placement revocation ipmi
 SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
 	guards mutation verbs matrix docs
 
@@ -211,6 +211,10 @@ bench-flash: .venv/.installed-test
 # A node's eight accelerators in placement: ours, Cyborg's conductor and Nova's report client on the same real placement.
 bench-placement: .venv/.installed-test
 	$(BIN)/python -m benchmarks.placement.run $(BENCH_ARGS)
+
+# One deny entry against a whole conductor, with its database and a real placement; takes about an hour with 3,500 nodes.
+bench-revocation: .venv/.installed-test
+	$(BIN)/python -m benchmarks.revocation.run $(BENCH_ARGS)
 
 # Commands, an inventory and an upload by HPM.1 over RMCP+: ours, ipmitool and python-ipmi at the same emulated BMCs.
 bench-ipmi: .venv/.installed-test

@@ -210,9 +210,11 @@ class Fleet:
         end = time.monotonic() + 120
         while time.monotonic() < end:
             firmware.turn_jobs(self.service, self.context)
+            firmware.recover_jobs(self.service, self.context)
             time.sleep(0.1)
             node.refresh()
-            if node.reservation is None and node.provision_state in (states.AVAILABLE, states.CLEANFAIL):
+            is_over = node.provision_state in (states.AVAILABLE, states.CLEANFAIL)
+            if is_over and node.reservation is None and not node_store.busy(node.driver_internal_info):
                 break
         if node.provision_state != states.AVAILABLE or not self._allocatable():
             raise SystemExit(f'the first node is {node.provision_state}: {node.last_error}')
