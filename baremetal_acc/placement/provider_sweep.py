@@ -12,6 +12,7 @@ it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from baremetal_acc.errors import PlacementError, PlacementUnreachable
 from baremetal_acc.placement import provider_reader
@@ -101,7 +102,7 @@ class ProviderSweep:
         """
         if not part:
             return frozenset()
-        body = {
+        body: dict[str, Any] = {
             'inventories': {uuid: {'resource_provider_generation': g, 'inventories': {}} for uuid, g in part.items()},
             'allocations': {},
         }
@@ -127,7 +128,7 @@ class ProviderSweep:
 
     def _is_emptied(self, uuid: str, generation: int | None) -> bool:
         path = f'/resource_providers/{uuid}/inventories'
-        body = {'resource_provider_generation': generation, 'inventories': {}}
+        body: dict[str, Any] = {'resource_provider_generation': generation, 'inventories': {}}
         answer = self._client.request('PUT', path, body=body)
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise refusal('PUT', path, answer)

@@ -36,13 +36,14 @@ class WithheldDevice:
     """A device that is withdrawn from placement because of the deny list, as it is stored.
 
     :ivar since: when it was withdrawn.
-    :ivar why: what is denied, for people; nothing is decided by it.
+    :ivar findings: the first of those of :class:`DeniedDevice`, with facts in words; ``more``: how many others there were.
     """
 
     accelerator: AcceleratorId
     label: str
     since: datetime
-    why: str
+    findings: tuple[Finding, ...]
+    more: int = 0
 
 
 def denied_images(catalogue: Iterable[Image]) -> tuple[Image, ...]:

@@ -62,6 +62,7 @@ MAY_DECIDE: Mapping[tuple[str, str], str] = {
     ('baremetal_acc.planning.write_outcomes', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc.planning.quarantine', 'job.reasons'): SENTENCES_STORED,
     ('baremetal_acc_ironic.periodics.availability', 'before.why'): TOLD_ONCE,
+    ('baremetal_acc_ironic.periodics.deny_list', 'str(exc)'): TOLD_ONCE,
     ('baremetal_acc_ironic.periodics.recovery', 'state.opened.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.placement_setup', 'known.why'): TOLD_ONCE,
     ('baremetal_acc_ironic.placement_setup', 'str(exc)'): TOLD_ONCE,

@@ -35,7 +35,6 @@ from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import remembered_inventory
-from baremetal_acc.planning.drift import shown
 from baremetal_acc.render import denied as words
 from baremetal_acc.scheduling import denied_devices
 from baremetal_acc.scheduling.denied_devices import DeniedDevice, WithheldDevice
@@ -426,12 +425,7 @@ def _withdraw(task: Any, devices: frozenset[AcceleratorId]) -> str | None:
 def _kept(state: NodeState, found: Iterable[DeniedDevice], now: datetime) -> tuple[WithheldDevice, ...]:
     """Return the denied devices as they are stored: since when stays as it is."""
     since = {d.accelerator: d.since for d in state.denied}
-    return tuple(
-        WithheldDevice(
-            accelerator=d.accelerator, label=shown(d.label), since=since.get(d.accelerator, now), why=words.reason(d)
-        )
-        for d in found
-    )
+    return tuple(words.recorded(d, since.get(d.accelerator, now)) for d in found)
 
 
 def _publish(task: Any, state: NodeState, denied: frozenset[AcceleratorId]) -> bool:

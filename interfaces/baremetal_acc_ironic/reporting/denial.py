@@ -9,6 +9,7 @@ from typing import Any
 from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 
+from baremetal_acc.render import denied as words
 from baremetal_acc.scheduling.denied_devices import WithheldDevice
 from baremetal_acc_ironic.reporting import notification
 
@@ -60,7 +61,7 @@ def _send(task: Any, devices: Sequence[WithheldDevice], text: str, now: datetime
             instance_uuid=task.node.instance_uuid,
             accelerators=[str(d.accelerator) for d in devices],
             labels=[d.label for d in devices],
-            reasons=[d.why for d in devices],
+            reasons=[words.reason(d) for d in devices],
             text=text,
             at=now,
         )

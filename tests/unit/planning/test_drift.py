@@ -648,7 +648,7 @@ def test_nothing_of_a_bmc_breaks_a_line():
 
 
 def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
-    """A node has little room for it: texts of mechanisms, sessions, health and traits are left out."""
+    """A node has little room: texts of mechanisms, sessions, health and traits are left out; what identifies an image stays."""
     gpu = v.gpu(
         traits=frozenset({'CUSTOM_X'}),
         health='OK',
@@ -672,14 +672,17 @@ def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
         'traits': frozenset(), 'health': None, 'health_rollup': None, 'state': None, 'system': None, 'functions': (),
         'measurements': None,
     }  # fmt: skip
-    item = Component(id='GPU_0', ref=gpu.firmware[0].ref, version=v.OLD, staged='3.0')
-    image = Component(id='Slot0', ref=v.slot(0).item.ref, version=v.NEW)
+    item = Component(id='GPU_0', ref=gpu.firmware[0].ref, version=v.OLD, staged='3.0', software_id='0x1')
+    image = Component(id='Slot0', ref=v.slot(0).item.ref, version=v.NEW, software_id='0x2')
     lean_gpu = replace(gpu, **bare, firmware=(item,), locks=(replace(gpu.locks[0], session='', reason=None),))
     lean_fpga = replace(
         fpga,
         **bare,
-        firmware=(Component(id='FPGA1', ref=fpga.firmware[0].ref, version=v.NEW),),
-        slots=(replace(v.slot(0), item=image), replace(v.slot(1), function=None, item=None)),
+        firmware=(Component(id='FPGA1', ref=fpga.firmware[0].ref, version=v.NEW, software_id=fpga.firmware[0].software_id),),
+        slots=(
+            replace(v.slot(0), item=image, function=replace(v.slot(0).function, name='n')),
+            replace(v.slot(1), function=None, item=None),
+        ),
         locks=tuple(replace(r, session='') for r in fpga.locks),
     )
     assert (
