@@ -298,6 +298,7 @@ class Fleet:
                 'placement_requests': sum(counted['asked'].values()),
                 'bmc_requests': self._bmc_requests() - asked,
                 'cpu': cpu,
+                'placement_cpu': counted['cpu'],
                 'allocatable': allocatable,
                 'unreserved': unreserved,
                 'claims_lost': lost,

@@ -53,6 +53,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, object]]:
         ('requests to placement, to withdraw', found['placement_requests']),
         ('requests to BMCs', found['bmc_requests']),
         ("conductor's processor s, to withdraw", found['cpu']),
+        ("placement's processor s, to withdraw", found['placement_cpu']),
     ]
 
 

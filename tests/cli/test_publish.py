@@ -96,6 +96,18 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('publish', '--execute', *desk.options).code
     assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
+    # The deny list of the catalogue withdraws it, and keeps it withdrawn until the entry is gone.
+    catalogue = (desk.folder / 'catalogue.toml').read_text()
+    denial = '\n[[deny]]\nreason = "CVE-2026-0001"\ncomponent = "Slot*"\nversion = "3.1"\n'
+    desk.write('catalogue.toml', catalogue + denial)
+    for _ in range(2):
+        assert 3 == desk.run('publish', '--execute', *desk.options).code
+        assert set() == offered(placement)
+    why = desk.run('publish', '--why', '-f', 'json', *desk.options)
+    assert 'denied: CVE-2026-0001' in why.document['targets'][0]['devices'][0]['why']
+    desk.write('catalogue.toml', catalogue)
+    assert 0 == desk.run('publish', '--execute', *desk.options).code
+    assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
     # A flavor may name any function of the catalogue from now on.
     assert 204 == call(placement, 'GET', '/traits/CUSTOM_ACC_CAN_AES').status_code
     assert 200 == call(placement, 'GET', '/resource_classes/CUSTOM_ACC_FN_AES').status_code

@@ -146,6 +146,8 @@ def hand_out(manager: Any, context: Any) -> None:
     is_changed = rounds.error is not None or state_of_files(settings.core().catalogue) != rounds.files
     if (is_changed or time.monotonic() >= rounds.due) and rounds.scanning.acquire(blocking=False):
         _spawn(manager, _scan, rounds.scanning.release, manager, rounds)
+    if rounds.scanning.locked():
+        return  # what can still be allocated comes first
     with rounds.guard:
         wanted = min(LANES, len(rounds.waiting)) - rounds.lanes
         rounds.lanes += max(0, wanted)
@@ -318,9 +320,9 @@ def _sweep(rounds: DenyListRounds, part: tuple[_Denied, ...]) -> None:
 
 
 def _settle_all(manager: Any, context: Any, rounds: DenyListRounds) -> None:
-    """Settle nodes until none is left. One that is locked, has a job, or fails is tried again in the next round."""
+    """Settle nodes until none is left, or a scan begins. One that is locked, has a job, or fails is tried in the next round."""
     tried: set[str] = set()
-    while True:
+    while not rounds.scanning.locked():
         with rounds.guard:
             uuid = next((u for u in rounds.waiting if u not in tried), None)
             if uuid is None:

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Providers of many nodes are emptied in a real placement by few requests, next to claims and other writers."""
+
+import uuid
+from unittest import mock
+
+import pytest
+
+from baremetal_acc.errors import PlacementUnreachable
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.verdict import Verdict
+from baremetal_acc.placement import provider_sweep
+from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.provider_sweep import ProviderSweep, Swept
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.scheduling import denied_devices, providers
+from baremetal_acc.scheduling.provider_names import card_uuid
+from tests.unit.planning.values import GPU, fpga, gpu, inventory
+from tests.wire.test_placement import Adapter, Cloud
+
+NODES = 6
+LOOK = inventory(gpu(), fpga())
+CARD = frozenset({AcceleratorId(GPU)})
+
+
+@pytest.fixture
+def cloud(placement: str) -> Cloud:
+    return Cloud(placement)
+
+
+@pytest.fixture
+def sending(placement: str) -> Adapter:
+    return Adapter(placement)
+
+
+@pytest.fixture
+def roots(cloud: Cloud, placement: str) -> list[str]:
+    """Nodes with a GPU that is available."""
+    made = [cloud.root() for _ in range(NODES)]
+    publisher = Publisher(PlacementClient(Adapter(placement)))
+    for root in made:
+        publisher.publish(providers.tree(LOOK, Verdict(target='n', findings=()), root, {}))
+    return made
+
+
+def wanted(roots: list[str]) -> dict[str, frozenset[str]]:
+    return {root: denied_devices.offering(LOOK, CARD, root) for root in roots}
+
+
+def inventories(cloud: Cloud, root: str) -> dict:
+    return cloud.ask('GET', f'/resource_providers/{card_uuid(root, AcceleratorId(GPU))}/inventories')['inventories']
+
+
+def sweep(sending: Adapter, roots: list[str]) -> dict[str, Swept]:
+    return {one.root: one for one in ProviderSweep(PlacementClient(sending)).empty(wanted(roots))}
+
+
+def writes(sending: Adapter) -> list[str]:
+    return [sent for sent in sending.sent if not sent.startswith('GET')]
+
+
+def test_all_are_emptied_by_one_write(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """And nothing else is: neither a root, nor another device. A node that placement does not know offers nothing."""
+    before = {root: cloud.ask('GET', f'/resource_providers/{root}/inventories') for root in roots}
+    stranger = '11111111-2222-4333-8444-555555555555'
+    found = sweep(sending, [*roots, stranger])
+    assert all(one.is_done for one in found.values())
+    assert ([{}] * NODES, 1) == ([inventories(cloud, root) for root in roots], len(writes(sending)))
+    assert before == {root: cloud.ask('GET', f'/resource_providers/{root}/inventories') for root in roots}
+    assert NODES + 1 >= len([s for s in sending.sent if 'in_tree' in s])
+
+
+def test_what_is_claimed_stays_and_keeps_no_other_from_being_emptied(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """It is returned, and is there as before."""
+    card = card_uuid(roots[2], AcceleratorId(GPU))
+    cloud.claim(str(uuid.uuid4()), card, 'PGPU')
+    held = inventories(cloud, roots[2])
+    found = sweep(sending, roots)
+    assert frozenset({card}) == found[roots[2]].kept
+    assert [root for root in roots if not found[root].is_done] == [roots[2]]
+    assert [held if root == roots[2] else {} for root in roots] == [inventories(cloud, root) for root in roots]
+
+
+def test_a_write_of_somebody_else_is_overtaken(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """Between the read and the write of the sweep, one provider is written, and one is deleted."""
+    written, deleted = (card_uuid(root, AcceleratorId(GPU)) for root in roots[:2])
+    sweeper = ProviderSweep(PlacementClient(sending))
+    read = sweeper._generations
+
+    def then_others(root: str, uuids: frozenset[str]) -> dict:
+        found = read(root, uuids)
+        if root == roots[-1] and len(uuids) > 1:
+            cloud.offer(written, 'PGPU', total=1)
+            cloud.ask('DELETE', f'/resource_providers/{deleted}')
+        return found
+
+    with mock.patch.object(sweeper, '_generations', then_others):
+        found = {one.root: one for one in sweeper.empty(wanted(roots))}
+    assert all(one.is_done for one in found.values())
+    assert {} == inventories(cloud, roots[0])
+
+
+def test_without_the_role_service_each_is_emptied_by_itself(placement: str, cloud: Cloud, roots: list[str]) -> None:
+    """POST /reshaper is forbidden then; what is claimed is returned all the same."""
+
+    class WithoutService(Adapter):
+        def request(self, url: str, method: str, **kwargs):
+            kwargs['headers'] = kwargs.get('headers', {}) | {'X-Roles': 'admin'}
+            return super().request(url, method, **kwargs)
+
+    cloud.claim(str(uuid.uuid4()), card_uuid(roots[0], AcceleratorId(GPU)), 'PGPU')
+    found = sweep(WithoutService(placement), roots)
+    assert [roots[0]] == [root for root in roots if not found[root].is_done]
+    assert [{}] * (NODES - 1) == [inventories(cloud, root) for root in roots[1:]]
+
+
+def test_many_are_written_in_parts(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """A transaction of placement stays short."""
+    with mock.patch.object(provider_sweep, 'AT_A_TIME', 2):
+        sweep(sending, roots)
+    assert ([{}] * NODES, NODES // 2) == ([inventories(cloud, root) for root in roots], len(writes(sending)))
+
+
+def test_a_placement_that_does_not_answer_is_asked_once(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """Each node would wait for as long. What was read before is emptied."""
+    client = PlacementClient(sending)
+    read, asked = client.get, []
+
+    def silent(path: str, **query: str):
+        asked.append(query['in_tree'])
+        if len(asked) > 2:
+            raise PlacementUnreachable('no answer')
+        return read(path, **query)
+
+    with mock.patch.object(client, 'get', silent):
+        found = {one.root: one for one in ProviderSweep(client).empty(wanted(roots))}
+    assert [True, True] + [False] * (NODES - 2) == [found[root].is_done for root in roots]
+    assert (3, {}) == (len(asked), inventories(cloud, roots[0]))
