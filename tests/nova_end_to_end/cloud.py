@@ -23,7 +23,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from grp import getgrgid
 from importlib.metadata import version
@@ -64,7 +64,10 @@ class Cloud:
     """All processes; they end with :meth:`stop`.
 
     :param conf: a further configuration file of Ironic.
+    :cvar DATABASES: besides Ironic's.
     """
+
+    DATABASES: Sequence[str] = configuration.DATABASES
 
     def __init__(self, state: Path, conf: Path) -> None:
         self._state = state
@@ -74,7 +77,7 @@ class Cloud:
         self._processes: list[ServiceProcess] = []
         self._passwords = {name: secrets.token_urlsafe(24) for name in ('admin', 'tenant', *SERVICES.values())}
         mariadb, *rabbitmq, keystone, placement, nova = free_ports(7)
-        self._mariadb = MariaDb(state / 'mariadb', mariadb, further=configuration.DATABASES)
+        self._mariadb = MariaDb(state / 'mariadb', mariadb, further=self.DATABASES)
         self._rabbitmq = RabbitMq(state / 'rabbitmq', (rabbitmq[0], rabbitmq[1], rabbitmq[2]))
         self._keystone = f'http://127.0.0.1:{keystone}/v3'
         self._placement = f'http://127.0.0.1:{placement}'
@@ -328,16 +331,16 @@ def _answers(address: str) -> bool:
         return False
 
 
-def main() -> int:
+def main(kind: type[Cloud] = Cloud) -> int:
     """Start, print where, wait, stop."""
-    parser = argparse.ArgumentParser(prog='python -m tests.nova_end_to_end.cloud')
+    parser = argparse.ArgumentParser()
     parser.add_argument('--state', type=Path, required=True)
     parser.add_argument('--conf', type=Path, required=True)
     arguments = parser.parse_args()
     interrupt_on_signals()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     arguments.state.mkdir(mode=0o700)
-    cloud = Cloud(arguments.state, arguments.conf)
+    cloud = kind(arguments.state, arguments.conf)
     try:
         sys.stdout.write(json.dumps(cloud.start()) + '\n')
         sys.stdout.flush()

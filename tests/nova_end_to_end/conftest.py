@@ -2,23 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole cloud for all tests of this folder, which only ``make soak-nova`` runs: they need MariaDB, RabbitMQ and Keystone."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import TREE
 from tests.journey.api import Node
 from tests.journey.conftest import Enrol, documents, enrol_node
 from tests.nova_end_to_end.clients import Site
 from tests.nova_end_to_end.left_out import SOAK
 from tests.nova_end_to_end.memory import Memory
+from tests.nova_end_to_end.running import running
 
 __all__ = ['documents']
 
@@ -37,39 +32,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-def keep_logs(state: Path) -> None:
-    """Copy the logs of the services to the folder that ``NOVA_LOGS`` names, if it names one."""
-    folder = os.environ.get('NOVA_LOGS')
-    for path in state.glob('*.log') if folder else ():
-        shutil.copy(path, str(folder))
-
-
 @pytest.fixture(scope='session')
 def site(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[Site]:
     """A cloud that runs; it ends with the run, also if that is killed."""
-    state = tmp_path_factory.mktemp('cloud') / 'state'
-    command = [sys.executable, '-W', 'ignore', '-m', 'tests.nova_end_to_end.cloud', '--state', str(state)]
-    process = subprocess.Popen(
-        [*command, '--conf', str(documents / 'ironic.conf')],
-        cwd=TREE,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        if not line:
-            said = process.communicate(timeout=180)[1]
-            pytest.fail(f'the cloud did not start, exit code {process.returncode}: {said}')
-        CLOUDS.append(Site.of(json.loads(line), documents))
+    with running('tests.nova_end_to_end.cloud', tmp_path_factory.mktemp('cloud') / 'state', documents) as line:
+        CLOUDS.append(Site.of(line, documents))
         with MEASURED:
             yield CLOUDS[-1]
-    finally:
-        process.communicate(timeout=180)
-        keep_logs(state)
-        shutil.rmtree(state, ignore_errors=True)
 
 
 @pytest.fixture
