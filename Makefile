@@ -20,7 +20,7 @@ INSTALL := $(PIP) install --require-hashes --requirement
 OURS := $(PIP) install --no-deps --no-build-isolation --editable .
 
 BENCHMARKS := inventory fleet flash placement revocation ipmi
-SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova qemu guest flood honest exploration trees \
+SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova cyborg qemu guest flood honest exploration trees \
 	guards mutation verbs matrix docs
 
 .PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs man check
@@ -152,6 +152,11 @@ soak-nova: .venv/.installed-cloud
 	tests/tools/programs.sh mariadb rabbitmq
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/nova_end_to_end $(NOVA_ARGS)
 
+# Cyborg's conductor and ours report the same cards to one placement (see doc/source/contributor/soak.rst). CYBORG_ARGS: -x, -k twice.
+soak-cyborg: .venv/.installed-cloud
+	tests/tools/programs.sh mariadb rabbitmq
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/cyborg $(CYBORG_ARGS)
+
 # Publishers and claimers at one placement, with faults (see doc/source/contributor/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
 RACE_DATABASES ?= mariadb postgresql
 soak-race: .venv/.installed-test
@@ -184,7 +189,7 @@ soak-verbs: .venv/.installed-test
 	@touch $@
 
 .venv/.installed-cloud: .venv/.installed-test requirements/cloud.txt
-	@echo 'Installing Keystone for the tests of a whole cloud'
+	@echo 'Installing Keystone and Cyborg for the tests of a whole cloud'
 	@$(INSTALL) requirements/cloud.txt
 	@touch $@
 

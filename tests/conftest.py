@@ -36,6 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 TREE = Path(__file__).parents[1]
 
 LEFT_OUT = ('tests.faults.left_out', 'tests.journey.sudden_death', 'tests.mutants.left_out', 'tests.nova_end_to_end.left_out')
+LEFT_OUT += ('tests.cyborg.left_out',)
 """Who tells, by ``told()``, what takes too long for every run."""
 
 

@@ -7,7 +7,7 @@ enabled drivers discover devices, and send them to the conductor over the messag
 differs: it ends after one report, and ``lspci`` runs in this process, and not in a daemon that ``sudo`` starts. ``lspci`` is
 the first in ``PATH``: that of the test.
 
-It prints the name of the root provider that it has chosen.
+Its last line is the name of the root provider that it has chosen. Its log is above it.
 """
 
 import sys

@@ -66,7 +66,7 @@ class Cyborg:
             text=True,
             timeout=180,
         )
-        if (done.returncode, done.stdout) != (0, f'{provider}\n'):
+        if (done.returncode, done.stdout.splitlines()[-1:]) != (0, [provider]):
             raise AgentFailed(done.stdout + done.stderr)
 
 

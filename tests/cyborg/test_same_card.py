@@ -10,12 +10,30 @@ import pytest
 
 from tests.cyborg.page import RESOURCE_CLASS
 from tests.cyborg.reports import CYBORGS, H100, OURS, AgentFailed, Cyborg, below, number_of_candidates, units
-from tests.journey.api import Node, Services
+from tests.journey.api import Node
 from tests.journey.conftest import Enrol
 from tests.journey.test_claims import candidates, hold
 
 ONE_GPU = {'parameters': {'gpus': 1}}
 CARD = H100.format(bus=0x17)
+NVIDIA = 'CUSTOM_NVIDIA_2330'
+
+
+NO_DEVICE = 'which is no device of the node'
+"""What the verification of a deployment says of a claim on a provider that is not ours."""
+
+
+def host_of(node: Node) -> str:
+    """The name of the node's host for Cyborg, of which it makes the names and UUIDs of its providers."""
+    return f'host-{node.uuid[:8]}'
+
+
+def deploy(node: Node, claims: dict[str, dict[str, int]]) -> str | None:
+    """Deploy the node to an instance that has claimed these; what Ironic says went wrong."""
+    node.patch(instance_uuid=hold(node.services, claims), instance_info__traits=[NVIDIA])
+    found = node.deploy()
+    assert ('deploy failed' if found['last_error'] else 'active') == found['provision_state']
+    return found['last_error']
 
 
 def publish_again(node: Node) -> None:
@@ -28,12 +46,13 @@ def publish_again(node: Node) -> None:
 def test_with_the_rule_each_card_is_offered_once(enrol: Enrol, cyborg: Cyborg) -> None:
     """Cyborg's providers are as its conductor made them, whatever baremetal-acc does, and the other way round."""
     node = enrol('gpu-server', RESOURCE_CLASS, parameters={'gpus': 2})
+    host = host_of(node)
     cards = [H100.format(bus=bus) for bus in (0x17, 0x18)]
-    cyborg.report('cyborg-once', node.uuid, *cards)
+    cyborg.report(host, node.uuid, *cards)
     theirs = below(node, CYBORGS)
-    assert ['cyborg-once_0000:17:00.0', 'cyborg-once_0000:18:00.0'] == sorted(theirs)
+    assert [f'{host}_0000:17:00.0', f'{host}_0000:18:00.0'] == sorted(theirs)
     for provider in theirs.values():
-        assert ['CUSTOM_NVIDIA_2330', CYBORGS] == provider['traits']
+        assert [NVIDIA, CYBORGS] == provider['traits']
         assert (node.uuid, {'PGPU': 1}) == (provider['parent_provider_uuid'], units({'': provider}))
 
     node.to('provide', 'available')
@@ -49,65 +68,57 @@ def test_with_the_rule_each_card_is_offered_once(enrol: Enrol, cyborg: Cyborg) -
     publish_again(node)
     assert theirs == below(node, CYBORGS)
     before = below(node, OURS)
-    cyborg.report('cyborg-once', node.uuid, *cards)
+    cyborg.report(host, node.uuid, *cards)
     assert (theirs, before) == (below(node, CYBORGS), below(node, OURS))
 
-    cyborg.report('cyborg-once', node.uuid, cards[0])
-    assert (['cyborg-once_0000:17:00.0'], before) == (sorted(below(node, CYBORGS)), below(node, OURS))
-    cyborg.report('cyborg-once', node.uuid)
+    cyborg.report(host, node.uuid, cards[0])
+    assert ([f'{host}_0000:17:00.0'], before) == (sorted(below(node, CYBORGS)), below(node, OURS))
+    cyborg.report(host, node.uuid)
     assert ({}, before) == (below(node, CYBORGS), below(node, OURS))
     publish_again(node)
     assert {name: p['traits'] for name, p in before.items()} == {name: p['traits'] for name, p in below(node, OURS).items()}
 
 
-def test_without_the_rule_the_card_is_offered_twice(enrol: Enrol, services: Services, cyborg: Cyborg) -> None:
-    """A flavor for two GPUs finds a machine with one, and neither of the two says a word. The rule ends it."""
+def test_without_the_rule_the_card_is_offered_twice(enrol: Enrol, cyborg: Cyborg) -> None:
+    """A flavor for two GPUs finds a machine with one, and nobody says so before a deployment, which fails. The rule ends it."""
     node = enrol('gpu-server', 'locks', **ONE_GPU)
-    cyborg.report('cyborg-twice', node.uuid, CARD)
+    cyborg.report(host_of(node), node.uuid, CARD)
     theirs = below(node, CYBORGS)
     node.to('provide', 'available')
     assert [{'PGPU': 1}, {'PGPU': 1}] == [units(below(node, owner)) for owner in (CYBORGS, OURS)]
     assert 1 == len([a for a in node.accelerators() if a['kind'] == 'GPU'])
-    assert number_of_candidates(node, 2) > 0
     assert theirs == below(node, CYBORGS)
     found = node.show()
     assert (None, False) == (found['last_error'], found['maintenance'])
     assert [] == [line for line in node.history() if 'yborg' in line]
     before = below(node, OURS)
-    cyborg.report('cyborg-twice', node.uuid, CARD)
+    cyborg.report(host_of(node), node.uuid, CARD)
     assert (theirs, before) == (below(node, CYBORGS), below(node, OURS))
+    assert number_of_candidates(node, 2) > 0
 
     node.to('manage', 'manageable')
     node.patch(resource_class=RESOURCE_CLASS)
+    accepted = node.clean('reconcile_accelerators')
+    assert 'manageable' == accepted['provision_state'], accepted['last_error']
     node.to('provide', 'available')
     assert ({'PGPU': 1}, {}) == (units(below(node, CYBORGS)), units(below(node, OURS)))
     assert [1, 0] == [number_of_candidates(node, gpus) for gpus in (1, 2)]
     assert theirs == below(node, CYBORGS)
 
 
-def test_a_tenant_who_claims_the_card_of_cyborg_gets_the_machine(enrol: Enrol, services: Services, cyborg: Cyborg) -> None:
-    """The machine is deployed with closed locks; its claim on Cyborg's provider lasts until Nova releases it."""
+def test_a_machine_is_not_handed_over_with_a_claim_on_cyborgs_provider(enrol: Enrol, cyborg: Cyborg) -> None:
+    """baremetal-acc has verified no device behind it. The provider and its claim stay as they are."""
     node = enrol('gpu-server', RESOURCE_CLASS, **ONE_GPU)
-    cyborg.report('cyborg-claimed', node.uuid, CARD)
+    cyborg.report(host_of(node), node.uuid, CARD)
     node.to('provide', 'available')
-    [wanted] = candidates(node, '&resources_ACC=PGPU:1&required_ACC=CUSTOM_NVIDIA_2330')
+    [wanted] = candidates(node, f'&resources_ACC=PGPU:1&required_ACC={NVIDIA}')
     [card] = wanted.keys() - {node.uuid}
     assert [card] == [provider['uuid'] for provider in below(node, CYBORGS).values()]
-    name = 'CUSTOM_NVIDIA_2330'
-    assert name in services.ironic.take('GET', f'{node.path}/traits')['traits'], 'else Ironic refuses what Nova passes on'
-    instance = hold(services, wanted)
-    node.patch(instance_uuid=instance, instance_info__traits=[name])
-    found = node.deploy()
-    assert 'active' == found['provision_state'], found['last_error']
+    said = deploy(node, wanted)
+    assert said is not None
+    assert f'the instance has claimed PGPU of provider {card}, {NO_DEVICE}' in said
     assert [] == node.open_ways()
-    claimed = below(node, CYBORGS)
-    cyborg.report('cyborg-claimed', node.uuid, CARD)
-    assert claimed == below(node, CYBORGS)
-    held = services.placement.take('GET', f'/allocations/{instance}')['allocations']
-    assert wanted == {provider: one['resources'] for provider, one in held.items()}
-    services.placement.take('DELETE', f'/allocations/{instance}')
-    node.to('deleted', 'available')
-    assert ({'PGPU': 1}, {}) == (units(below(node, CYBORGS)), units(below(node, OURS)))
+    assert [card] == [provider['uuid'] for provider in below(node, CYBORGS).values()]
 
 
 def test_an_agent_whose_provider_does_not_exist_reports_nothing(enrol: Enrol, cyborg: Cyborg) -> None:
@@ -116,5 +127,5 @@ def test_an_agent_whose_provider_does_not_exist_reports_nothing(enrol: Enrol, cy
     node.to('provide', 'available')
     before = below(node, OURS)
     with pytest.raises(AgentFailed, match='Could not find resource provider in Placement'):
-        cyborg.report('cyborg-nowhere', node.name, CARD)
+        cyborg.report(host_of(node), node.name, CARD)
     assert ({}, before) == (below(node, CYBORGS), below(node, OURS))
