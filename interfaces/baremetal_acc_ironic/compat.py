@@ -28,6 +28,9 @@ _SPACING = '_baremetal_acc_spacing'
 NO_DEPLOY: Any = getattr(noop, 'NoDeploy', fake.FakeDeploy)
 """Deploy interface that images nothing: ``noop``, and before Ironic 35 ``fake``."""
 
+NO_DEPLOY_NAME = 'noop' if hasattr(noop, 'NoDeploy') else 'fake'
+"""The name of its entry point."""
+
 
 # ------------------------------------------------------------------------------------------------------------------ policy
 

@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from baremetal_acc.config import options as core
 from baremetal_acc.errors import DocumentError, UsageError
-from baremetal_acc_ironic import hardware, opts
+from baremetal_acc_ironic import compat, hardware, opts
 from baremetal_acc_ironic.authorization import policy
 
 PROJECT, PROGRAM = 'ironic', 'ironic-conductor'
@@ -108,7 +108,7 @@ def read(files: Iterable[Path]) -> cfg.ConfigOpts:
     return conf
 
 
-WITHOUT_RAMDISK: Mapping[str, str] = {'deploy': 'noop', 'boot': 'fake'}
+WITHOUT_RAMDISK: Mapping[str, str] = {'deploy': compat.NO_DEPLOY_NAME, 'boot': 'fake'}
 """The interfaces of nodes that Ironic does not image, by their kind."""
 
 
@@ -139,7 +139,8 @@ def add_types(conf: cfg.ConfigOpts, types: Sequence[str], *, without_ramdisk: bo
         if values != tuple(enabled):
             yield AddedList(group='DEFAULT', name=option, values=values)
     # Ours wraps Ironic's own application: any other one that comes first would hide it (policy.middleware).
-    yield AddedList(group='api', name=MIDDLEWARE, values=_join([policy.NAME], conf.api.middleware))
+    if any(option.dest == MIDDLEWARE for option in api.opts):
+        yield AddedList(group='api', name=MIDDLEWARE, values=_join([policy.NAME], conf.api.middleware))
 
 
 def _known(interface: str) -> Any:
@@ -251,7 +252,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         '--without-ramdisk',
         action='store_true',
-        help='also enable the deploy interface noop and the boot interface fake, for nodes that Ironic does not image',
+        help=f'also enable the deploy interface {compat.NO_DEPLOY_NAME} and the boot interface fake, for nodes that Ironic does not '
+            'image',
     )
     made.add_argument(
         '--output',

@@ -15,7 +15,6 @@ import pytest
 from ironic.common import rpc, states
 from ironic.conductor import task_manager
 from ironic.conf import CONF
-from ironic.drivers.modules import noop
 from ironic.drivers.modules.redfish import utils as redfish_utils
 from ironic.tests.unit.conductor import mgr_utils
 from ironic.tests.unit.db import base as db_base
@@ -30,7 +29,7 @@ from baremetal_acc_ironic.reporting import record
 from baremetal_acc_ironic.state import node_state, node_store
 
 TYPE = 'redfish-acc'
-NO_DEPLOY = 'noop' if compat.NO_DEPLOY is getattr(noop, 'NoDeploy', None) else 'fake'
+NO_DEPLOY = compat.NO_DEPLOY_NAME
 """Deploy interface that images nothing."""
 
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'

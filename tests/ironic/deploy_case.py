@@ -35,6 +35,8 @@ from baremetal_acc_ironic import hardware
 from baremetal_acc_ironic.authorization import bmc_source
 from baremetal_acc_ironic.power import AccPower
 from baremetal_acc_ironic.state import node_store
+from tests.ironic import releases
+from tests.ironic.case import NO_DEPLOY
 from tests.ironic.test_api import SYSTEM_ADMIN, ApiCase
 
 RECORDING = 'recording'
@@ -60,6 +62,7 @@ OPERATORS = frozenset({states.INSPECTING, states.CLEANING, states.CLEANWAIT})
 ROUNDS = 60
 SECONDS = 20.0
 GROUP = 'ironic.hardware.interfaces'
+IMAGING = ('direct', 'ansible', 'ramdisk', 'anaconda', 'bootc', 'custom-agent', 'autodetect')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +347,7 @@ class DeployCase(ApiCase):
         for kind, names in {
             'boot': [RECORDING, 'fake'],
             'management': [RECORDING],
-            'deploy': ['direct', 'ansible', 'ramdisk', 'anaconda', 'bootc', 'custom-agent', 'autodetect', 'noop'],
+            'deploy': [*(name for name in IMAGING if name not in releases.LATER_DEPLOY_INTERFACES), NO_DEPLOY],
             'rescue': ['agent', 'no-rescue'],
             'storage': ['noop', 'external', 'cinder'],
         }.items():
@@ -374,7 +377,7 @@ class DeployCase(ApiCase):
         whose locks are open: as if its BMC had lost them since.
         """
         if DeployCase.remembered is None:
-            self.edit(deploy_interface='noop')
+            self.edit(deploy_interface=NO_DEPLOY)
             self.clean()
             assert states.AVAILABLE == self.settle(), self.node.last_error
             demanded = frozenset(name for name, is_closed in self.locks().items() if is_closed)

@@ -26,6 +26,12 @@ LATER_ROUTES = frozenset(
 )
 """Routes of the API that the installed Ironic does not have yet."""
 
+LATER_DEPLOY_INTERFACES = frozenset({'autodetect', 'noop'} if INSTALLED < 35 else ())
+"""Deploy interfaces that the installed Ironic does not have yet."""
+
+RUNBOOKS_HAVE_TRAITS = not LATER_ROUTES
+"""A runbook fits the nodes with one of its traits; before Ironic 39 those with the trait that is its name."""
+
 try:
     from ironic.common.state_machine import machine as MACHINE  # noqa: N812
 except ImportError:

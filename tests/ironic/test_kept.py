@@ -11,6 +11,7 @@ from unittest import mock
 from ironic import objects
 from ironic.common import states
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 from ironic.drivers.modules import fake, inspect_utils
 from ironic.drivers.modules.network import noop as network_noop
 from stevedore.extension import Extension
@@ -38,7 +39,9 @@ class InspectionCase(IronicCase):
     def setUp(self) -> None:
         super().setUp()
         # On a real conductor a boot interface would start the ramdisk; here one says that it does.
-        self.config(group='inspector', power_off=False, pre_create_ports=False)
+        self.config(group='inspector', power_off=False)
+        if 'pre_create_ports' in CONF.inspector:  # since Ironic 39
+            self.config(group='inspector', pre_create_ports=False)
         self.config(group='service_catalog', endpoint_override='http://127.0.0.1:6385')
         for interface in (fake.FakeBoot, network_noop.NoopNetwork):
             patcher = mock.patch.object(interface, 'validate_inspection', return_value=None)

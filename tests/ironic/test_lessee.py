@@ -18,7 +18,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic.power import PowerRefused
 from baremetal_acc_ironic.state import node_store
 from tests.ironic.api import LESSEE
-from tests.ironic.case import BASELINE
+from tests.ironic.case import BASELINE, NO_DEPLOY
 from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase
 
 LAB = '[[rule]]\nname = "lab"\nmatch = { resource_class = "lab" }\nblock = []\nfirmware = {}\n\n'
@@ -191,7 +191,7 @@ class TestPower(LesseeCase):
         """There is no tenant. A deploy interface that boots none would start what the tenant has left on the disk."""
         said = "the node is cleaning, and Ironic does not boot the operator's ramdisk"
         self.switch(states.POWER_OFF, states.CLEANING)
-        for name, wanted in (('noop', states.REBOOT), ('noop', states.POWER_ON), ('direct', states.POWER_ON)):
+        for name, wanted in ((NO_DEPLOY, states.REBOOT), (NO_DEPLOY, states.POWER_ON), ('direct', states.POWER_ON)):
             self.node.deploy_interface = name
             with pytest.raises(PowerRefused, match=said):
                 self.switch(wanted, states.CLEANING)
