@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc.demo.service_files import write_private
+from baremetal_acc.demo.service_files import no_deploy_interface, write_private
 
 NODE_NAME = 'gold-1'
 NODE_CLASS = 'baremetal.gold'
@@ -31,7 +31,7 @@ def describe_node(bmcs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         'driver': 'redfish-acc',
         'resource_class': NODE_CLASS,
         # Nothing is imaged and no BIOS is set: all steps are out of band, without a ramdisk.
-        'deploy_interface': 'noop',
+        'deploy_interface': no_deploy_interface(),
         'boot_interface': 'fake',
         'network_interface': 'noop',
         'management_interface': 'noop',

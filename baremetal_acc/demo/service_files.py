@@ -9,6 +9,8 @@ import random
 import secrets
 import socket
 from collections.abc import Sequence
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 PORTS = range(20000, 32000)
@@ -25,7 +27,7 @@ sqlite_synchronous = false
 sync_on_startup = true
 """
 
-IRONIC_CONF = """\
+_IRONIC_CONF = """\
 [DEFAULT]
 auth_strategy = noauth
 rpc_transport = none
@@ -38,7 +40,7 @@ enabled_hardware_types = redfish-acc,redfish
 enabled_bios_interfaces = no-bios,redfish
 enabled_boot_interfaces = fake,redfish-virtual-media
 enabled_console_interfaces = no-console
-enabled_deploy_interfaces = noop,direct
+enabled_deploy_interfaces = {no_deploy},direct
 enabled_firmware_interfaces = redfish-acc,redfish
 enabled_inspect_interfaces = redfish-acc,redfish,no-inspect
 enabled_management_interfaces = redfish,noop
@@ -52,10 +54,11 @@ default_network_interface = noop
 [api]
 host_ip = 127.0.0.1
 port = {port}
-middleware = baremetal-acc-policy
+{guard}
 [baremetal_acc]
 certificate_key = {state}/certificate.pem
 certificate_folder = {state}/certificates
+{accepted}
 [conductor]
 # With fewer than 28 the worker dies and is forked again, without end (ironic/conductor/base_manager.py).
 workers_pool_size = 40
@@ -85,6 +88,34 @@ endpoint_override = {placement}
 
 _ED25519 = bytes.fromhex('302e020100300506032b657004220420')
 """OneAsymmetricKey of version 0 with algorithm 1.3.101.112, up to the key itself. Source: RFC 8410, section 10.3."""
+
+
+def ironic_conf(*, state: Path, port: int) -> str:
+    """Return Ironic's configuration file, for what the installed Ironic can do."""
+    takes_middleware = api_takes_middleware()
+    return _IRONIC_CONF.format(
+        state=state,
+        port=port,
+        no_deploy=no_deploy_interface(),
+        guard='middleware = baremetal-acc-policy' if takes_middleware else '',
+        accepted='' if takes_middleware else 'accepted_misconfigurations = no_api_guard',
+    )
+
+
+def no_deploy_interface() -> str:
+    """The deploy interface that images nothing: ``noop``, or ``fake`` where the installed Ironic has none, as Ironic 32."""
+    installed = entry_points(group='ironic.hardware.interfaces.deploy').names
+    return 'noop' if 'noop' in installed else 'fake'
+
+
+def api_takes_middleware() -> bool:
+    """Whether the installed Ironic has an option ``[api] middleware``, which Ironic 32 has not.
+
+    Its source is read: an import of Ironic would set up its libraries in this process.
+    """
+    found = find_spec('ironic')
+    roots = (found.submodule_search_locations or ()) if found else ()
+    return any("'middleware'" in (Path(root) / 'conf' / 'api.py').read_text(encoding='utf-8') for root in roots)
 
 
 def choose_ports(remembered: Path, names: Sequence[str]) -> dict[str, int]:

@@ -50,10 +50,10 @@ from urllib.parse import urlsplit
 
 from baremetal_acc.demo.enrolment import write_nodes
 from baremetal_acc.demo.service_files import (
-    IRONIC_CONF,
     IRONIC_PLACEMENT_CONF,
     PLACEMENT_CONF,
     choose_ports,
+    ironic_conf,
     open_private,
     write_certificate_key,
     write_private,
@@ -241,7 +241,7 @@ class Services:
 
     def _start_schema(self, conf: Path, placement: str | None) -> ServiceProcess | None:
         """Write Ironic's configuration and begin to create its database, while other services start; None if it exists."""
-        text = IRONIC_CONF.format(state=self._state, port=self._ports['ironic'])
+        text = ironic_conf(state=self._state, port=self._ports['ironic'])
         if placement is not None:
             text += IRONIC_PLACEMENT_CONF.format(placement=placement)
         write_private(conf, text)

@@ -304,7 +304,7 @@ STEPS = (
         key='deploy_by_runbook',
         title='A deploy or rebuild by a runbook',
         rules=(PROVISION, RUNBOOK),
-        end=_refused(states.AVAILABLE, 'is supported only with manual cleaning or servicing'),
+        end=_refused(states.AVAILABLE, 'is supported only with manual cleaning'),
         safe='Ironic takes runbooks for cleaning and service only.',
     ),
     Way(

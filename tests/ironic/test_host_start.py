@@ -23,7 +23,7 @@ from baremetal_acc_ironic.power import PowerRefused
 from baremetal_acc_ironic.state import node_store, proof
 from baremetal_acc_ironic.steps import read_only, wall_clock
 from tests.ironic.api import LESSEE, is_refused
-from tests.ironic.case import TYPE
+from tests.ironic.case import NO_DEPLOY, TYPE
 from tests.ironic.test_api import (
     LESSEE_ADMIN,
     LESSEE_MEMBER,
@@ -441,11 +441,11 @@ class TestOverrides(StartCase):
 
     def test_a_deploy_interface_that_tenants_may_choose_is_none(self) -> None:
         """By name; any other one, and any other interface of that name, is."""
-        self.config(group='baremetal_acc', tenant_deploy_interfaces=['noop'])
-        assert () == interface_overrides.standing({'deploy_interface': 'noop'})
+        self.config(group='baremetal_acc', tenant_deploy_interfaces=[NO_DEPLOY])
+        assert () == interface_overrides.standing({'deploy_interface': NO_DEPLOY})
         assert ('deploy_interface',) == interface_overrides.standing({'deploy_interface': 'direct'})
-        assert ('boot_interface',) == interface_overrides.standing({'boot_interface': 'noop', 'deploy_interface': 'noop'})
-        self.standing('deploy_interface', 'noop')
+        assert ('boot_interface',) == interface_overrides.standing({'boot_interface': NO_DEPLOY, 'deploy_interface': NO_DEPLOY})
+        self.standing('deploy_interface', NO_DEPLOY)
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.power.validate(task)
             task.driver.firmware.validate(task)

@@ -88,9 +88,19 @@ class WayCase(DeployCase):
         """An operator releases the locks of a node in service, and does not engage them again."""
         steps = [{'interface': 'firmware', 'step': 'unlock_accelerators'}]
         assert 202 == self.provision(SYSTEM_ADMIN, 'service', service_steps=steps), self.said
-        assert states.ACTIVE == self.drive(), self.node.last_error
+        self.service_has_ended()
         assert self.open_locks()
         self.forget()
+
+    def service_has_ended(self) -> None:
+        """By steps that leave the host unproven: an Ironic that starts the host at the end of each service cannot."""
+        ended = self.drive()
+        if not releases.RAMDISK_IN_EACH_FLOW:
+            assert states.ACTIVE == ended, self.node.last_error
+            return
+        assert (states.SERVICEFAIL, 'Off') == (ended, self.host()), self.node.last_error
+        assert 'power on is refused' in self.node.last_error
+        self.edit(provision_state=states.ACTIVE, maintenance=False, fault=None)
 
 
 class TestDeployInterfaces(WayCase):
@@ -424,7 +434,7 @@ class TestTenantsFlows(WayCase):
         for who_asks, step in asked:
             steps = [{'interface': 'firmware', 'step': f'{step}_accelerators'}]
             assert 202 == self.provision(who_asks, 'service', service_steps=steps), self.said
-            assert states.ACTIVE == self.drive(), self.node.last_error
+            self.service_has_ended()
             assert (None, cards) == (self.node_state.proven, self.node_state.exposed)
         self.power_on_is_refused()
         self.ends('adopt_unwritten')
@@ -509,7 +519,8 @@ class TestTenantsFlows(WayCase):
         steps = [{'interface': 'management', 'step': 'apply_settings', 'args': {}}]
         assert 202 == self.provision(OWNER_MEMBER, 'service', service_steps=steps), self.said
         self.ends('service_settings')
-        assert [(INSTANCE, 'apply_settings')] == self.started()
+        source = RAMDISK if releases.RAMDISK_IN_EACH_FLOW else INSTANCE
+        assert [(source, 'apply_settings')] == self.started()
 
     def test_undeploy_never_off(self) -> None:
         self.deployed()
@@ -718,8 +729,12 @@ class TestOperatorsFlows(WayCase):
         steps = [{'interface': 'management', 'step': 'apply_settings', 'args': {}}]
         assert 202 == self.provision(OWNER_MEMBER, 'clean', clean_steps=steps), self.said
         self.drive()
-        self.ends('clean_settings')
-        assert [] == RECORD.starts
+        if releases.RAMDISK_IN_EACH_FLOW:
+            self.ends('clean_settings_ramdisk')
+            assert [RAMDISK, RAMDISK] == [s.source for s in RECORD.starts]
+        else:
+            self.ends('clean_settings')
+            assert [] == RECORD.starts
 
     def test_clean_settings_ramdisk(self) -> None:
         """The step waits until its restart has brought the ramdisk back."""

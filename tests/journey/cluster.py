@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc.demo.service_files import IRONIC_CONF, IRONIC_PLACEMENT_CONF, PORTS, write_certificate_key
+from baremetal_acc.demo.service_files import IRONIC_PLACEMENT_CONF, PORTS, ironic_conf, write_certificate_key
 from baremetal_acc.demo.service_process import interrupt_on_signals
 from baremetal_acc.demo.services import Services
 from tests.journey.mariadb import MariaDb
@@ -127,7 +127,7 @@ class Cluster:
         database = self._run('mariadb', command)
         _until(self._mariadb.answers, database, self._log('mariadb'))
         with self._placement() as placement:
-            text = IRONIC_CONF.format(state=self._state, port=self._port) + IRONIC_PLACEMENT_CONF.format(placement=placement)
+            text = ironic_conf(state=self._state, port=self._port) + IRONIC_PLACEMENT_CONF.format(placement=placement)
             self._write('ironic', text)
             write_certificate_key(self._state)
             for name, host in {'api': '127.0.0.1', **self._hosts}.items():

@@ -20,7 +20,7 @@ import pytest
 import requests
 from ironicclient import shell
 
-from baremetal_acc.demo.service_files import IRONIC_CONF
+from baremetal_acc.demo.service_files import ironic_conf
 from baremetal_acc_ironic import ironic_conf_command
 from tests.operator_folder import write_operator_folder
 from tests.page_runs import run_on
@@ -145,7 +145,7 @@ def test_the_commands_of_the_pages_on_ironic(tmp_path: Path, emulated_machine: A
     theirs = tmp_path / 'theirs.conf'
     theirs.write_text(THEIRS)
     present = tmp_path / 'present.conf'
-    present.write_text(IRONIC_CONF.format(state=tmp_path / 'state', port=6385))
+    present.write_text(ironic_conf(state=tmp_path / 'state', port=6385))
     drop_in = written_drop_in(both.words, tmp_path, [present, theirs])
     assert 'ipmi-acc' in drop_in.read_text()
     drop_in = written_drop_in(write_conf.words, tmp_path, [present, theirs])

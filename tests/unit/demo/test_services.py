@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's services start, end and fail as they should. Real processes: a double of them would prove nothing."""
 
+import configparser
 import contextlib
 import json
 import os
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +172,30 @@ def test_a_state_directory_that_a_database_url_cannot_hold_is_refused() -> None:
     """A question mark would end the path and begin the parameters."""
     with pytest.raises(UsageError, match='--state'):
         services.Services(state=Path('/tmp/what?')).start()
+
+
+@pytest.mark.parametrize('is_old', [False, True])
+def test_the_configuration_is_for_what_the_installed_ironic_can_do(
+    is_old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ironic 32 has no deploy interface noop, and its API takes no middleware: what that leaves open is accepted by name."""
+    options = tmp_path / 'ironic' / 'conf' / 'api.py'
+    options.parent.mkdir(parents=True)
+    options.write_text("cfg.StrOpt('host_ip')\n" if is_old else "cfg.ListOpt('middleware')\n")
+    (tmp_path / 'ironic' / '__init__.py').write_text("raise AssertionError('imported')\n")
+    monkeypatch.setattr(service_files, 'find_spec', lambda name: PathFinder.find_spec(name, [str(tmp_path)]))
+    names = ['direct', 'fake'] if is_old else ['direct', 'fake', 'noop']
+    group = 'ironic.hardware.interfaces.deploy'
+    installed = EntryPoints(EntryPoint(name, 'a:b', group) for name in names)
+    monkeypatch.setattr(service_files, 'entry_points', lambda **select: installed.select(**select))
+    conf = configparser.ConfigParser()
+    conf.read_string(service_files.ironic_conf(state=tmp_path, port=6385))
+    found = (
+        conf['DEFAULT']['enabled_deploy_interfaces'],
+        conf['api'].get('middleware'),
+        conf['baremetal_acc'].get('accepted_misconfigurations'),
+    )
+    assert found == (('fake,direct', None, 'no_api_guard') if is_old else ('noop,direct', 'baremetal-acc-policy', None))
 
 
 def test_a_state_directory_keeps_its_ports(tmp_path: Path) -> None:
