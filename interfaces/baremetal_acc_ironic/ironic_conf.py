@@ -252,8 +252,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         '--without-ramdisk',
         action='store_true',
-        help=f'also enable the deploy interface {compat.NO_DEPLOY_NAME} and the boot interface fake, for nodes that Ironic does '
-        'not image',
+        help=f'also enable the deploy interface {compat.NO_DEPLOY_NAME} and the boot interface fake, for nodes that Ironic '
+        'does not image',
     )
     made.add_argument(
         '--output',

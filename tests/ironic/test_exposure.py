@@ -80,5 +80,9 @@ class TestExposure(ApiCase):
         self.say('none')
         self.context.system_scope, self.context.project_id = None, OWNER
         assert states.CLEANFAIL == self.cleaned(RECONCILE)
-        refusal = 'rules match by the accepted one, tenant' if compat.api_checks_steps() else 'reconcile_accelerators'
+        refusal = (
+            'rules match by the accepted one, tenant'
+            if compat.api_checks_steps()
+            else 'firmware.reconcile_accelerators refused: '
+        )
         assert (refusal in self.node.last_error, None) == (True, self.node_state.exposure), self.node.last_error
