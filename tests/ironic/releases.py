@@ -61,6 +61,7 @@ class LeftOut:
 _NO_MIDDLEWARE = 'its API takes no middleware'
 _NO_AUTODETECT = 'it has no deploy interface autodetect'
 _ALWAYS_RAMDISK = 'its API takes disable_ramdisk for cleaning only'
+_NO_INSTANCE_NAME = 'its nodes have no field instance_name, which the page has'
 _WAYS = 'test_ways_to_deploy.py::'
 
 LEFT_OUT: tuple[LeftOut, ...] = (
@@ -75,6 +76,17 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     ),
     LeftOut(tests=f'{_WAYS}TestSteps::test_service_hold', before=35, reason=_ALWAYS_RAMDISK),
     LeftOut(tests=f'{_WAYS}TestTenantsFlows::test_service_unknown_step', before=35, reason=_ALWAYS_RAMDISK),
+    LeftOut(
+        tests='test_status.py::TestStatus::test_a_node_that_goes_with_it_is_not_named',
+        before=35,
+        reason=f'{_NO_MIDDLEWARE}, of which the upgrade check warns',
+    ),
+    LeftOut(
+        tests='test_tenant_fields.py::TestFields::test_every_line_has_a_reader_and_every_reader_a_line',
+        before=35,
+        reason=_NO_INSTANCE_NAME,
+    ),
+    LeftOut(tests='test_tenant_fields.py::TestFields::test_the_page_says_what_was_found', before=35, reason=_NO_INSTANCE_NAME),
     LeftOut(tests='test_ironic_conf.py::test_the_sample_is_current', before=35, reason=_NO_MIDDLEWARE),
     LeftOut(tests='test_ironic_conf.py::test_the_example_for_kolla_ansible_has', before=35, reason=_NO_MIDDLEWARE),
     LeftOut(
