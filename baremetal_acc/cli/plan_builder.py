@@ -30,7 +30,7 @@ from baremetal_acc.model.refusal import ImageUnusable, Refusal
 from baremetal_acc.model.subject import JOB, QUARANTINE, Subject, SubjectKind
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.model.verdict import Finding, Verdict
-from baremetal_acc.planning import custody_rules, interference, quarantine, remediation, waivers, watch
+from baremetal_acc.planning import bmc_settings, custody_rules, interference, quarantine, remediation, waivers, watch
 from baremetal_acc.planning.plan import Part
 from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, Measure, Rule
@@ -138,8 +138,8 @@ def look(
         if request.verb is Verb.APPLY:
             kept = tuple(note_unseen_firmware(inventory, tools.baseline, target.node, devices))
             # An operator takes "nothing to do" for "everything holds", so the target is verified as verify does.
-            if _has_to_sign(inventory, target, tools, offered=any(signing)):
-                inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
+            if _has_to_sign(inventory, target, tools, offered=any(signing)) or _has_settings(inventory, target, tools):
+                inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True, settings=True)
                 chains = custody_of(inventory, target, tools, state)
                 verdict = judge(inventory, chains, target, tools, state)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
@@ -178,6 +178,11 @@ def _has_to_sign(inventory: Inventory, target: Target, tools: Tools, *, offered:
     """
     asked = {demands(tools.baseline, a, target.node).measure for a in inventory.accelerators}
     return Measure.REQUIRED in asked or (offered and Measure.WHERE_PRESENT in asked)
+
+
+def _has_settings(inventory: Inventory, target: Target, tools: Tools) -> bool:
+    """Whether a rule of the baseline names a setting of a BMC of the target."""
+    return any(bmc_settings.demanded(tools.baseline, bmc, target.node) for bmc in inventory.bmcs)
 
 
 def sendings(inventory: Inventory) -> Sendings:

@@ -54,7 +54,9 @@ def judge(
 
     :param chains: the custody of the cards after that inventory.
     """
-    found = execution.compare(inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured)
+    found = execution.compare(
+        inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured, settings=measured
+    )
     found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)
 
@@ -105,7 +107,7 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
         raise target
     state = using.store.read(entry.name)
     tools = state.tools(tools)
-    inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
+    inventory = execution.observe(target, tools, datetime.now(UTC), measure=True, tasks=True, settings=True)
     kept = custody_of(inventory, target, tools, state)
     verdict = judge(inventory, kept, target, tools, state)
     opened = lifecycle.stood_open(state.engagements, state.lifecycle, inventory)

@@ -63,6 +63,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
             lifecycle=job.lifecycle,
             flow=_strict(job),
             measure=_measures(job),
+            settings=job.demands_met,
             tasks=bool(job.sent_to),
             looked=looked,
         )
@@ -276,6 +277,8 @@ def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
         return False  # only a measurement signed by a card that was just written mends a chain
     if finding.subject.kind is SubjectKind.MEASUREMENT and tools.attestor is None:
         return False  # no root gets pinned during the job
+    if finding.subject.kind is SubjectKind.BMC_SETTING:
+        return False  # no write or reset of a card changes it
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
 
 

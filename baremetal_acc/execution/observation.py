@@ -11,19 +11,20 @@ from typing import cast
 
 from baremetal_acc import wait
 from baremetal_acc.bmc.driver import BmcAddress, Connection, Look, Reader, ReadsAhead
+from baremetal_acc.bmc.settings_reader import ReadsSettings
 from baremetal_acc.errors import BmcError
 from baremetal_acc.execution.context import Attestor, Target, Tools
 from baremetal_acc.execution.write_gate import GatedConnection, limit_of
 from baremetal_acc.locks.mechanism import Leading, Mechanism
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.inventory import Gap, Inventory, TaskState
+from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory, TaskState
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.model.verdict import Finding, Verdict
-from baremetal_acc.planning import lock_evidence
+from baremetal_acc.planning import bmc_settings, lock_evidence
 from baremetal_acc.planning.merge import merge, unmerged
 from baremetal_acc.planning.target_limit import TargetLimit, written_places
 from baremetal_acc.planning.verify import verify
@@ -44,12 +45,14 @@ def observe(
     *,
     tasks: bool = False,
     measure: bool = False,
+    settings: bool = False,
     looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> Inventory:
     """Inspect every BMC of a target at the same time, over sessions opened for this, and read every lock.
 
     :param tasks: read the tasks of the BMCs, too: for a caller that is going to write, or to hand over.
     :param measure: let devices sign what they run, too. It takes seconds for each; a quick inspection leaves it out.
+    :param settings: read the settings of the BMCs that rules name, too.
     :param looked: called with what the inventory was made of; what was read can still be asked for, and nothing more.
     :raises BmcError: a BMC cannot be read at all. What fails in part is a gap of the inventory.
     """
@@ -71,12 +74,13 @@ def observe(
         if measure:
             signing = {seen.facts.name for seen in looks if seen.measures}
             locked = _measured(locked, target, tools, [c for address, c in connections if address.name in signing], now)
+        facts = _with_settings(looks, target, tools, connections) if settings else tuple(seen.facts for seen in looks)
     finally:
         _leave(connections)
     inventory = Inventory(
         target=target.name,
         at=now,
-        bmcs=tuple(seen.facts for seen in looks),
+        bmcs=facts,
         accelerators=locked,
         platform_locks=_of_whole_machines(locked),
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
@@ -94,6 +98,21 @@ def observe(
     if looked is not None:
         looked(tuple(looks), inventory)
     return inventory
+
+
+def _with_settings(
+    looks: Iterable[Look], target: Target, tools: Tools, connections: Iterable[tuple[BmcAddress, Connection]]
+) -> tuple[BmcFacts, ...]:
+    """Return the facts of the BMCs with the settings that rules name. A BMC of which no rule names any is asked nothing."""
+    by_name = {address.name: connection for address, connection in connections}
+
+    def read(facts: BmcFacts) -> BmcFacts:
+        asked, connection = bmc_settings.demanded(tools.baseline, facts, target.node), by_name[facts.name]
+        return replace(facts, state=connection.settings(asked, facts)) if isinstance(connection, ReadsSettings) else facts
+
+    wanted = [seen.facts for seen in looks if bmc_settings.demanded(tools.baseline, seen.facts, target.node)]
+    found = {facts.name: facts for facts in wait.together(read, wanted)}
+    return tuple(found.get(seen.facts.name, seen.facts) for seen in looks)
 
 
 def _limited(look: Look, limit: TargetLimit) -> Look:
@@ -224,6 +243,7 @@ def check(
     starting: Ref | None = None,
     measure: bool = True,
     tasks: bool = False,
+    settings: bool = False,
     looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> tuple[Inventory, Verdict]:
     """Inspect a target, and compare it with the baseline. Writes nothing.
@@ -231,11 +251,20 @@ def check(
     :param starting: a System that is about to be started: locks that take effect with its start count.
     :param measure: let devices sign what they run. A caller that leaves it out has another inspection to rely on.
     :param tasks: read the tasks of the BMCs, too. ``looked`` as of :func:`observe`.
+    :param settings: read the settings of the BMCs that rules name, and compare them.
     :raises BmcError: a BMC cannot be read at all.
     """
-    inventory = observe(target, tools, now, measure=measure, tasks=tasks, looked=looked)
+    inventory = observe(target, tools, now, measure=measure, tasks=tasks, settings=settings, looked=looked)
     verdict = compare(
-        inventory, target, tools, engagements, lifecycle=lifecycle, flow=flow, starting=starting, measured=measure
+        inventory,
+        target,
+        tools,
+        engagements,
+        lifecycle=lifecycle,
+        flow=flow,
+        starting=starting,
+        measured=measure,
+        settings=settings,
     )
     return inventory, verdict
 
@@ -250,11 +279,14 @@ def compare(
     flow: Flow | None = None,
     starting: Ref | None = None,
     measured: bool = True,
+    settings: bool = False,
 ) -> Verdict:
     """Compare an inventory with the baseline, and with what was shown before
     (:func:`~baremetal_acc.planning.verify.verify`).
+
+    :param settings: compare the settings of the BMCs, too: one that was not read does not meet its demand.
     """
-    return verify(
+    verdict = verify(
         inventory,
         tools.baseline,
         target.node,
@@ -268,6 +300,10 @@ def compare(
         starting=starting,
         measured=measured,
     )
+    if not settings:
+        return verdict
+    of_bmcs = bmc_settings.findings(inventory, tools.baseline, target.node, ramdisk=tools.ramdisk)
+    return replace(verdict, findings=(*verdict.findings, *of_bmcs))
 
 
 def unprotected(verdict: Verdict) -> tuple[Finding, ...]:

@@ -8,8 +8,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Function
+from baremetal_acc.model.bmc_state import BmcSetting, ShownAccount, ShownCertificate, ShownValue, UnreadSetting
 from baremetal_acc.model.custody import CardCustody, CustodyDemand
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import Coverage, LockState
@@ -146,6 +148,74 @@ class BmcAccounts:
     unread: str | None
 
 
+class SettingResult(StrEnum):
+    """The result of comparing a setting of a BMC with a rule.
+
+    ``absent-accepted``: the BMC does not show it, and the rule accepts that. ``in-use``: it differs, and the operator's ramdisk
+    runs on the host, which may have been started by it. ``not-read``: this read did not include it.
+    """
+
+    MATCHES = 'matches'
+    DIFFERS = 'differs'
+    NOT_SHOWN = 'not-shown'
+    ABSENT_ACCEPTED = 'absent-accepted'
+    UNREAD = 'unread'
+    IN_USE = 'in-use'
+    NOT_READ = 'not-read'
+
+
+class AccountFault(StrEnum):
+    """What is wrong with an account: no rule names it, its name is not unique, or its role is above its limit."""
+
+    UNEXPECTED = 'unexpected'
+    DUPLICATE = 'duplicate'
+    ROLE = 'role'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferingAccount:
+    """An account that is not as a rule expects.
+
+    :ivar limit: the highest role that the rule allows, where it limits it.
+    """
+
+    account: ShownAccount
+    fault: AccountFault
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferingCertificate:
+    """A certificate with another issuer, or with too little time left.
+
+    :ivar days_left: whole days that it is valid for; negative after its end; None where the BMC does not show the end.
+    """
+
+    certificate: ShownCertificate
+    is_of_issuer: bool
+    days_left: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcSettingFound:
+    """A setting of a BMC, compared with a rule.
+
+    :ivar expected: as :class:`~baremetal_acc.policy.baseline_rules.BmcDemand` has it; ``days_left`` likewise.
+    :ivar shown: what was compared, where it is a value.
+    :ivar differing: what is not as the rule demands. ``unread``: what could not be read.
+    :ivar rests_on_it: the target is read over IPMI itself, so that IPMI over LAN cannot be disabled.
+    """
+
+    setting: BmcSetting
+    expected: tuple[str, ...]
+    result: SettingResult
+    days_left: int | None = None
+    shown: tuple[ShownValue, ...] = ()
+    differing: tuple[ShownValue | DifferingAccount | DifferingCertificate, ...] = ()
+    unread: tuple[UnreadSetting, ...] = ()
+    rests_on_it: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
     """The lock states of a write path.
@@ -261,6 +331,7 @@ Fact = (
     | SlotHolds
     | FunctionWithoutSlot
     | BmcAccounts
+    | BmcSettingFound
     | PathState
     | LockVanished
     | ChainOfCustody

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.bmc_state import BmcState
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.lock import LockReading, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
@@ -314,6 +315,7 @@ class BmcFacts:
         System itself; None where none is known.
     :ivar manager: the Manager of the BMC that can be restarted; None where none says that it can.
     :ivar power_restore: PowerRestorePolicy of that System: whether it powers on by itself once power is back.
+    :ivar state: the settings of the BMC; None where no rule names one, or where this read did not include them.
     """
 
     name: BmcName
@@ -338,6 +340,7 @@ class BmcFacts:
     standby_reset: Ref | None = field(default=None, metadata=SPARSE)
     manager: Ref | None = field(default=None, metadata=SPARSE)
     power_restore: str | None = field(default=None, metadata=SPARSE)
+    state: BmcState | None = field(default=None, metadata=SPARSE)
 
     @property
     def host(self) -> HostReading:

@@ -37,6 +37,7 @@ class SubjectKind(StrEnum):
     LOCK_MECHANISM = 'lock-mechanism'
     RELOCK = 'relock'
     BMC_USERS = 'bmc-users'
+    BMC_SETTING = 'bmc-setting'
     MEASUREMENTS = 'measurements'
     MEASUREMENT = 'measurement'
     CUSTODY = 'custody'
@@ -68,6 +69,7 @@ _FORMS = {
     SubjectKind.LOCK_MECHANISM: 'lock {}',
     SubjectKind.RELOCK: 'lock',
     SubjectKind.BMC_USERS: 'users of BMC {}',
+    SubjectKind.BMC_SETTING: 'BMC setting {}',
     SubjectKind.MEASUREMENTS: 'measurement',
     SubjectKind.MEASUREMENT: 'measurement {}',
     SubjectKind.CUSTODY: 'custody',
@@ -153,6 +155,11 @@ def lock_path(path: WritePath) -> Subject:
 def lock_mechanism(name: str) -> Subject:
     """Return the subject of one lock, by its mechanism."""
     return Subject(kind=SubjectKind.LOCK_MECHANISM, name=name)
+
+
+def bmc_setting(bmc: str, setting: str) -> Subject:
+    """Return the subject of a setting of a BMC, by its key in ``[bmc]``."""
+    return Subject(kind=SubjectKind.BMC_SETTING, name=f'{setting} of {bmc}')
 
 
 PRESENT = Subject(kind=SubjectKind.PRESENT)

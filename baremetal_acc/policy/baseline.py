@@ -12,7 +12,7 @@ from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT, Waiver, moment
-from baremetal_acc.policy import accounts
+from baremetal_acc.policy import accounts, bmc_rules
 from baremetal_acc.policy.baseline_rules import (
     DEFAULT_RULE,
     FUNCTION_PREFIX,
@@ -74,8 +74,9 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
         if rule.name in rules:
             raise table.error('name', f'two rules are called {rule.name!r}')
         rules[rule.name] = rule
+    of_bmcs = bmc_rules.parse(document, frozenset(rules))
     document.finish()
-    return Baseline(rules=tuple(rules.values()))
+    return Baseline(rules=tuple(rules.values()), bmc=of_bmcs)
 
 
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:

@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.bmc_state import BmcSetting
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Waiver
 
 DEFAULT_RULE = 'default'
@@ -258,16 +259,76 @@ class Rule:
     bmc_users: tuple[str, ...] | None = None
 
 
+class BmcProtocol(StrEnum):
+    """The protocol by which a BMC of a target is read."""
+
+    REDFISH = 'redfish'
+    IPMI = 'ipmi'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcMatch:
+    """The BMCs that a rule of ``[bmc]`` applies to. Fields that are None match all; texts are shell patterns, case is ignored.
+
+    :ivar bmc: name of the BMC in its target.
+    """
+
+    bmc: str | None = None
+    protocol: BmcProtocol | None = None
+    resource_class: str | None = None
+    owner: str | None = None
+    exposure: Exposure | None = None
+
+    def node(self, node: NodeFacts) -> bool:
+        """Whether the node part of the match holds."""
+        return Match(resource_class=self.resource_class, owner=self.owner, exposure=self.exposure).node(node)
+
+    def matches(self, bmc: BmcName, protocol: BmcProtocol, node: NodeFacts) -> bool:
+        """Whether the rule applies to a BMC."""
+        named = self.bmc is None or _like(bmc, self.bmc)
+        return named and self.protocol in (None, protocol) and self.node(node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcDemand:
+    """What a rule demands of one setting of a BMC.
+
+    :ivar expected: the values of which one has to be shown; of accounts and event subscriptions, all that are allowed; of the
+        TLS certificate, patterns over the common name of the issuer.
+    :ivar accepts_absent: a BMC that does not show the setting meets the demand.
+    :ivar days_left: of the TLS certificate: how many days it has to be valid for.
+    """
+
+    setting: BmcSetting
+    expected: tuple[str, ...]
+    accepts_absent: bool = False
+    days_left: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcRule:
+    """One rule of ``[bmc]``: what must hold of each BMC that it matches.
+
+    :ivar demands: at most one for each setting.
+    """
+
+    name: str
+    match: BmcMatch
+    demands: tuple[BmcDemand, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """All rules, in order.
 
     :ivar granted: rules that hold the waivers granted for the node in addition to the baseline: these waivers come before those
         of rules, and take none away.
+    :ivar bmc: the rules for the settings of BMCs.
     """
 
     rules: tuple[Rule, ...]
     granted: tuple[Rule, ...] = ()
+    bmc: tuple[BmcRule, ...] = ()
 
 
 def _like(text: str | None, pattern: str) -> bool:

@@ -18,7 +18,7 @@ from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators,
 from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
-from baremetal_acc.render import custody, similar
+from baremetal_acc.render import bmc_settings, custody, similar
 from baremetal_acc.render.words import counted
 
 _SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
@@ -101,6 +101,8 @@ def _words(fact: Fact) -> tuple[str, str]:
             hidden = () if fact.unread is None else (f'not all accounts could be read: {fact.unread}',)
             expected = f'no accounts but {", ".join(fact.expected)}' if fact.expected else 'no accounts'
             return expected, '; '.join((*fact.strange, *hidden)) or 'no other accounts'
+        case f.BmcSettingFound():
+            return bmc_settings.words(fact)
         case f.PathState():
             return ' or '.join(sorted(fact.accepted)) or 'an accepted lock state (the rule accepts none)', _path(fact)
         case f.LockVanished():

@@ -40,6 +40,7 @@ CONTRACTS = (
     'bmc.driver',
     'bmc.registry',
     'bmc.resource_digest',
+    'bmc.settings_reader',
     'locks.mechanism',
     'locks.registry',
     'images',

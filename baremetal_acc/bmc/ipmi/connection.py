@@ -23,9 +23,18 @@ from baremetal_acc.bmc.ipmi.power_control import request_chassis_control, reques
 from baremetal_acc.bmc.ipmi.resource import ControllerAddress, MachinePart
 from baremetal_acc.errors import BmcError, BmcRefusalReason, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.bmc_state import ENABLED, BmcSetting, BmcState, ShownValue
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, UploadProgress
-from baremetal_acc.model.inventory import HostReading, ManagerReading, PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.inventory import (
+    BmcFacts,
+    HostReading,
+    ManagerReading,
+    PowerState,
+    TaskReading,
+    TaskState,
+    UpdateActivity,
+)
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import Ref
@@ -87,6 +96,20 @@ class IpmiConnection:
             platform_devices=found.platform,
             gaps=found.gaps,
             reader=IpmiReader(self.address, self.session, seen.documents()),
+        )
+
+    def settings(self, asked: frozenset[BmcSetting], facts: BmcFacts) -> BmcState:
+        """What this session shows of settings of the BMC: its firmware version, and that IPMI over LAN is enabled."""
+        known = {
+            BmcSetting.FIRMWARE_VERSION: ('Get Device ID', facts.firmware_version),
+            BmcSetting.IPMI_OVER_LAN: ('the session of this inspection', ENABLED),
+        }
+        there = {s: (field, value) for s, (field, value) in known.items() if s in asked and value is not None}
+        ref = Ref(bmc=self.address.name, uri='/')
+        return BmcState(
+            asked=asked,
+            present=frozenset(there),
+            values=tuple(ShownValue(setting=s, ref=ref, field=field, value=value) for s, (field, value) in there.items()),
         )
 
     def ownership(self) -> None:

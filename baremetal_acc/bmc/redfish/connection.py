@@ -13,6 +13,7 @@ from baremetal_acc.bmc.device_ids import Devices
 from baremetal_acc.bmc.driver import BmcAddress, CardLead, Document, Lead, Look, Upload
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import (
+    bmc_settings,
     firmware,
     identify,
     integrity,
@@ -32,7 +33,7 @@ from baremetal_acc.bmc.redfish.client import Connector
 from baremetal_acc.bmc.redfish.collection_members import members
 from baremetal_acc.bmc.redfish.concurrency import BmcHabits
 from baremetal_acc.bmc.redfish.device import Device, own_version
-from baremetal_acc.bmc.redfish.discovered_tree import handed_out
+from baremetal_acc.bmc.redfish.discovered_tree import handed_out, own_manager
 from baremetal_acc.bmc.redfish.discovery import Discovery
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.machine_system import find_machine_system, find_named_system
@@ -44,9 +45,11 @@ from baremetal_acc.bmc.redfish.tree_reader import NOTHING
 from baremetal_acc.bmc.redfish.writer import RedfishWriter
 from baremetal_acc.errors import BmcBusy, BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.bmc_state import BmcSetting, BmcState
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, UploadProgress
 from baremetal_acc.model.inventory import (
+    BmcFacts,
     Gap,
     HostReading,
     ManagerReading,
@@ -199,6 +202,15 @@ class RedfishConnection:
             return ()
         # A separate reader, as the next inventory does not need what it reads.
         return integrity.measure(self._connector, self._reader(), place, accelerators, now, why_not)
+
+    def settings(self, asked: frozenset[BmcSetting], facts: BmcFacts) -> BmcState:
+        """Read settings of the BMC, with a reader of its own, as the next inventory does not need them."""
+        reader, root = self._reader(), ResourceView.of(self._root, [])
+        found = bmc_settings.read(
+            reader, root, asked, system=facts.system, manager=own_manager(root, None), username=self.address.username
+        )
+        clean = {replace(one, reason=self._connector.redact(one.reason)) for one in found.unread}
+        return replace(found, unread=tuple(sorted(clean, key=lambda one: (one.setting, one.ref, one.reason))))
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again, with as few requests as possible."""

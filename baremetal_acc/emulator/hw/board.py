@@ -17,6 +17,7 @@ from baremetal_acc.emulator.ipmi.site import BMC_BOARD
 from baremetal_acc.emulator.parts import Bank, EmulatedComponent, Restart, System
 from baremetal_acc.emulator.redfish import chassis as chassis_resources
 from baremetal_acc.emulator.redfish.accounts import add_accounts
+from baremetal_acc.emulator.redfish.bmc_services import add_events
 from baremetal_acc.emulator.redfish.chassis import (
     Reading,
     add_chassis,
@@ -94,6 +95,7 @@ def new_view(maker: MachineMaker, name: str, manager: str, *, product: str, vend
     view = maker.add_bmc(name, manager)
     add_root(view, product=product, vendor=vendor, manager=manager, seed=maker.parameters.seed)
     add_accounts(view)
+    add_events(view)
     add_tasks(view)
     add_update_service(view)
     add_systems_collection(view)

@@ -5,6 +5,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from baremetal_acc.emulator.redfish.bmc_services import add_network_protocol
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -120,24 +121,8 @@ def add_manager(
             volatile=frozenset({'DateTime'}),
             privilege='ConfigureManager',
         ),
-        Resource(
-            uri=f'{uri}/NetworkProtocol',
-            type='#ManagerNetworkProtocol.v1_10_1.ManagerNetworkProtocol',
-            render=lambda: {
-                'Id': 'NetworkProtocol',
-                'Name': 'Manager Network Protocol',
-                'HostName': 'bmc',
-                'FQDN': 'bmc.example.org',
-                'HTTP': {'ProtocolEnabled': False, 'Port': 80},
-                'HTTPS': {'ProtocolEnabled': True, 'Port': 443},
-                'SSH': {'ProtocolEnabled': True, 'Port': 22},
-                'IPMI': {'ProtocolEnabled': False, 'Port': 623},
-                'NTP': {'ProtocolEnabled': False, 'NTPServers': []},
-                'Status': status(),
-            },
-            privilege='ConfigureManager',
-        ),
     )
+    add_network_protocol(view, uri)
     view.tree.join(MANAGERS, uri)
     add_ethernet(view, uri, {'eth0': mac}, address='192.0.2.10')
     add_log(view, uri, 'Journal', kind='Event', entries=('The management controller has started.',))
@@ -151,6 +136,7 @@ def add_manager(
 def _add_host_interface(view: View, manager: str) -> None:
     uri = f'{manager}/HostInterfaces/hostusb0'
     view.machine.add_lock(f'{uri}/InterfaceEnabled', True, locked=False, open=True, bmc=view.name, uri=uri)
+    view.machine.add_setting(f'{uri}/CredentialBootstrapping', False, bmc=view.name, uri=uri)
     view.tree.add(
         collection(f'{manager}/HostInterfaces', 'HostInterface', [uri]),
         Resource(
@@ -161,10 +147,18 @@ def _add_host_interface(view: View, manager: str) -> None:
                 'Name': 'Host Interface',
                 'HostInterfaceType': 'NetworkHostInterface',
                 'InterfaceEnabled': view.machine.shown(f'{uri}/InterfaceEnabled'),
+                'CredentialBootstrapping': {
+                    'Enabled': view.machine.shown(f'{uri}/CredentialBootstrapping'),
+                    'EnableAfterReset': False,
+                    'RoleId': 'Administrator',
+                },
                 'ExternallyAccessible': False,
                 'Status': status(),
             },
-            writable=lambda: {'InterfaceEnabled': view.setting(f'{uri}/InterfaceEnabled', (bool,))},
+            writable=lambda: {
+                'InterfaceEnabled': view.setting(f'{uri}/InterfaceEnabled', (bool,)),
+                'CredentialBootstrapping': {'Enabled': view.setting(f'{uri}/CredentialBootstrapping', (bool,))},
+            },
             privilege='ConfigureManager',
         ),
     )

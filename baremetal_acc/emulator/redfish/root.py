@@ -31,6 +31,7 @@ def add_root(view: View, *, product: str, vendor: str, manager: str, seed: str) 
             'Tasks': ref(f'{ROOT}/TaskService'),
             'AccountService': ref(f'{ROOT}/AccountService'),
             'SessionService': ref(f'{ROOT}/SessionService'),
+            'EventService': ref(f'{ROOT}/EventService'),
             'Registries': ref(f'{ROOT}/Registries'),
             'Links': {
                 'Sessions': ref(f'{ROOT}/SessionService/Sessions'),

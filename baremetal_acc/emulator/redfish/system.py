@@ -8,6 +8,7 @@ from typing import Any
 
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Cause, Power, Restart, System, Value, WriteRefused
+from baremetal_acc.emulator.redfish.bmc_services import add_console, console, console_writable
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -86,6 +87,7 @@ def add_system(
     uri = f'{SYSTEMS}/{name}'
     if resets:
         _add_boot_settings(view, uri, system)
+        add_console(view, uri)
 
     def render() -> Body:
         state = machine.systems[system]
@@ -113,6 +115,7 @@ def add_system(
                     'LastStateTime': machine.clock.wall(state.state_since),
                 }
             body['Boot'] = _boot(machine, uri)
+            body['SerialConsole'] = console(view, uri)
             body['AssetTag'] = machine.shown(f'{uri}/AssetTag')
             body['LocationIndicatorActive'] = machine.shown(f'{uri}/LocationIndicatorActive')
         if processors:
@@ -219,6 +222,7 @@ def _boot_writable(view: View, uri: str) -> Writables:
             'UefiTargetBootSourceOverride': view.setting(f'{uri}/UefiTargetBootSourceOverride', text),
             'HttpBootUri': view.setting(f'{uri}/HttpBootUri', text),
         },
+        'SerialConsole': console_writable(view, uri),
         'AssetTag': view.setting(f'{uri}/AssetTag', (str,)),
         'LocationIndicatorActive': view.setting(f'{uri}/LocationIndicatorActive', (bool,)),
     }

@@ -34,7 +34,7 @@ from oslo_log import log
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc.policy.baseline_rules import Rule
+from baremetal_acc.policy.baseline_rules import BmcRule, Rule
 from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.authorization import bmc_source, exposure, ramdisk_source
 from baremetal_acc_ironic.state import node_store
@@ -107,8 +107,10 @@ def noted(node: Any, state: NodeState) -> NodeState:
     return met(state, node)
 
 
-def asks_for_more(rule: Rule) -> bool:
+def asks_for_more(rule: Rule | BmcRule) -> bool:
     """Whether a node that does not match the rule may have less asked of it."""
+    if isinstance(rule, BmcRule):
+        return True
     return any(getattr(rule, key) for key in EMPTY_ASKS_FOR_NOTHING) or any(getattr(rule, key) is not None for key in ASKS)
 
 

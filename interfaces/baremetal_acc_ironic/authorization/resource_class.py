@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.model.job import Flow
-from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
+from baremetal_acc.policy.baseline_rules import Baseline, BmcRule, NodeFacts, Rule
 from baremetal_acc_ironic.authorization import accepted_values, rights
 from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.state.node_state import NodeState
@@ -45,9 +45,10 @@ def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...
     :param facts: with the class that rules go by.
     """
     shown = replace(facts, resource_class=node.resource_class or None)
-    apart = {r.name for r in baseline.rules if r.match.node(facts) is not r.match.node(shown)}
+    every: tuple[Rule | BmcRule, ...] = (*baseline.rules, *baseline.bmc)
+    apart = {r.name for r in every if r.match.node(facts) is not r.match.node(shown)}
     if node_store.load(node).resource_class is not None:
-        rules = [r.name for r in baseline.rules if r.name in apart]
+        rules = [r.name for r in every if r.name in apart]
         if not rules:
             return ()
         return (
@@ -56,8 +57,8 @@ def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...
             f'{definitions.RECONCILE.name} in manual cleaning or service, which accepts it; otherwise restore the accepted '
             'one)',
         )
-    meant = {r.name for r in baseline.rules if r.match.resource_class is not None and accepted_values.asks_for_more(r)}
-    rules = [r.name for r in baseline.rules if r.name in apart | meant]
+    meant = {r.name for r in every if r.match.resource_class is not None and accepted_values.asks_for_more(r)}
+    rules = [r.name for r in every if r.name in apart | meant]
     if not rules:
         return ()
     return (
