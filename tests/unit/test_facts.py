@@ -78,6 +78,7 @@ LOCK_SAYS = 'what the mechanism of a lock says of its reading: inventories and c
 MAY_HOLD_PROSE: Mapping[str, str] = {
     'model.attach.Attachment.why': STORED,
     'model.attach.Attached.reasons': STORED,
+    'model.bmc_state.UnreadSetting.reason': f'{BMC_SAYS}, or those of the error about it',
     'model.certificate.CertifiedCustody.reason': OPERATOR_SAYS,
     'model.certificate.CertifiedGap.reason': BMC_SAYS,
     'model.certificate.CertifiedLock.reason': LOCK_SAYS,

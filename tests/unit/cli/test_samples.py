@@ -11,6 +11,7 @@ from baremetal_acc.bmc import device_ids
 from baremetal_acc.cli import bmcs
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images import catalogue
+from baremetal_acc.model.bmc_state import BmcSetting
 from baremetal_acc.policy import baseline
 
 
@@ -84,3 +85,11 @@ def test_a_misspelt_key_of_a_sample_is_found(etc, sample, parse):
             continue  # a name, which is free
         with pytest.raises(DocumentError):
             parse('\n'.join(changed) + '\n', sample)
+
+
+def test_the_rules_for_bmcs_name_every_setting(etc):
+    """Whoever copies the sample sees every key, and finds it in the documentation."""
+    rules = baseline.parse((etc / 'baseline-bmc.toml').read_text(), 'baseline-bmc.toml').bmc
+    assert set(BmcSetting) == {demand.setting for demand in rules[-1].demands}
+    page = (etc.parents[1] / 'doc/source/reference/baseline.rst').read_text()
+    assert [] == [setting for setting in BmcSetting if f'   * - ``{setting}``\n' not in page]
