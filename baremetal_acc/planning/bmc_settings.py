@@ -15,6 +15,8 @@ from baremetal_acc.model.finding import AccountFault, BmcSettingFound, Differing
 from baremetal_acc.model.inventory import BmcFacts, Inventory
 from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning.image_selection import same_version
+from baremetal_acc.planning.trouble import SettingNotMet
+from baremetal_acc.planning.watch_alarms import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import Baseline, BmcDemand, BmcProtocol, NodeFacts
 from baremetal_acc.policy.bmc_rules import ROLES, decided, protocol_of, roles
 
@@ -47,6 +49,24 @@ def findings(inventory: Inventory, baseline: Baseline, node: NodeFacts, *, ramdi
                 fact=fact,
                 met=Met.YES if fact.result in MEETS else Met.NO,
                 rule=rule,
+            )
+
+
+def troubles(found: Iterable[Finding]) -> Iterator[WatchTrouble]:
+    """Yield the troubles of a watched node that are among the findings of :func:`findings`.
+
+    A setting that is not shown, or could not be read, is reported only if it stays so.
+    """
+    for finding in found:
+        fact = finding.fact
+        if finding.met is not Met.YES and isinstance(fact, BmcSettingFound):
+            differs = fact.result is SettingResult.DIFFERS
+            yield WatchTrouble(
+                kind=TroubleKind.SETTING if differs else TroubleKind.UNREADABLE,
+                device=None,
+                subject=str(finding.subject),
+                fact=SettingNotMet(found=fact, rule=finding.rule),
+                certain=differs,
             )
 
 

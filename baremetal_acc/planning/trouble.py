@@ -8,6 +8,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from baremetal_acc.model.finding import BmcSettingFound
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.inventory_change import CardNamed, Change
 from baremetal_acc.model.lock import Coverage, LockReading, WritePath
@@ -86,6 +87,14 @@ class AccountsUnread:
     """
 
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingNotMet:
+    """A setting of a BMC does not meet the rule of that name."""
+
+    found: BmcSettingFound
+    rule: str
 
 
 # ---------------------------------------------------------------------------------------------------------------- the node
@@ -168,6 +177,7 @@ TroubleFact = (
     | LocksOpened
     | NotExpected
     | AccountsUnread
+    | SettingNotMet
     | Unreadable
     | CertificateUnreadable
     | Unloadable

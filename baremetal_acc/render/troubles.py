@@ -12,7 +12,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.planning import trouble as t
 from baremetal_acc.planning.drift import CHARACTERS, shown
 from baremetal_acc.planning.watch_alarms import WatchTrouble
-from baremetal_acc.render import changes
+from baremetal_acc.render import changes, findings
 
 _MOST_CARDS = 8
 """Limit of the cards that one text lists."""
@@ -51,6 +51,8 @@ def sentence(trouble: WatchTrouble) -> str:
             return f'{trouble.subject}: no rule expects it'
         case t.AccountsUnread():
             return f'{trouble.subject}: not all of them could be read: {shown(fact.error)}'
+        case t.SettingNotMet():
+            return f'{trouble.subject}: {shown(findings.clause(fact.found, fact.rule), 4 * CHARACTERS)}'
         case t.Unreadable():
             return f'the accelerators cannot be compared with their state at hand-over: {_said(fact.error)}'
         case t.CertificateUnreadable():

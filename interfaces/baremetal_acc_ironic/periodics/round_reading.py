@@ -57,10 +57,13 @@ def glance(task: Any, state: NodeState, rounds: WatchRounds, witnesses: Iterable
     return found
 
 
-def look(task: Any, tools: Tools, seen: IntegrityReading | None = None) -> tuple[Inventory, tuple[WatchedResource, ...]]:
+def look(
+    task: Any, tools: Tools, seen: IntegrityReading | None = None, *, bmc_settings: bool = False
+) -> tuple[Inventory, tuple[WatchedResource, ...]]:
     """Read the full inventory, and return the resources on which it rests.
 
     :param seen: the reread right before it.
+    :param bmc_settings: read the settings of the BMCs that rules name, too.
     :raises BmcError: a BMC cannot be reached.
     """
     now = wall_clock.now()
@@ -70,7 +73,7 @@ def look(task: Any, tools: Tools, seen: IntegrityReading | None = None) -> tuple
     def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
         found.extend(integrity_watch.witnesses(looks, inventory, tools.mechanisms, now, heard))
 
-    inventory = execution.observe(target_of(task), tools, now, looked=looked)
+    inventory = execution.observe(target_of(task), tools, now, settings=bmc_settings, looked=looked)
     return inventory, tuple(found)
 
 

@@ -15,8 +15,8 @@ from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.watched_resource import WatchedResource
 from baremetal_acc.planning.untended import Unproven
-from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind
-from baremetal_acc.policy.baseline_rules import Baseline
+from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
+from baremetal_acc.policy.baseline_rules import Baseline, BmcRule
 
 
 @dataclass(slots=True)
@@ -54,6 +54,18 @@ class JudgedNode:
     witnesses: tuple[WatchedResource, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSettings:
+    """What the last read of the settings of a node's BMCs has found.
+
+    :ivar rules: the rules that it was compared with.
+    """
+
+    at: datetime
+    rules: tuple[BmcRule, ...]
+    found: tuple[WatchTrouble, ...]
+
+
 @dataclass(slots=True)
 class WatchRounds:
     """What one conductor keeps in memory about its rounds.
@@ -64,6 +76,7 @@ class WatchRounds:
     :ivar unloaded: nodes that cannot be loaded, with the alarm about it, which cannot be stored with the node.
     :ivar hosts: of unused nodes, the System that the node is, and the BMC at which it was found.
     :ivar judged: of unused nodes whose host is on.
+    :ivar settings: of nodes whose BMCs have rules.
     """
 
     last: dict[str, datetime] = field(default_factory=dict)
@@ -72,15 +85,16 @@ class WatchRounds:
     unloaded: dict[str, Alarm] = field(default_factory=dict)
     hosts: dict[str, tuple[BmcAddress, Ref]] = field(default_factory=dict)
     judged: dict[str, JudgedNode] = field(default_factory=dict)
+    settings: dict[str, KeptSettings] = field(default_factory=dict)
     sessions: WatchSessions = field(default_factory=WatchSessions)
 
     def forget_all_but(self, mine: frozenset[str]) -> None:
         """Drop nodes that this conductor no longer manages, or whose state is not watched."""
         known: dict[str, Any]
-        for known in (self.last, self.first, self.lost, self.unloaded, self.hosts, self.judged):
+        for known in (self.last, self.first, self.lost, self.unloaded, self.hosts, self.judged, self.settings):
             for uuid in known.keys() - mine:
                 known.pop(uuid, None)
         self.sessions.forget(self.sessions.owners() - mine)
 
 
-__all__ = ['Basis', 'JudgedNode', 'Lost', 'WatchRounds']
+__all__ = ['Basis', 'JudgedNode', 'KeptSettings', 'Lost', 'WatchRounds']

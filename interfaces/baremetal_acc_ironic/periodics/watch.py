@@ -40,7 +40,7 @@ from baremetal_acc.policy.baseline_rules import DriftAction
 from baremetal_acc.policy.device_demands import ON_DRIFT
 from baremetal_acc.render import troubles
 from baremetal_acc_ironic import opts, settings
-from baremetal_acc_ironic.periodics import round_reading, unused_nodes, watch_states
+from baremetal_acc_ironic.periodics import bmc_settings, round_reading, unused_nodes, watch_states
 from baremetal_acc_ironic.periodics.rounds import WatchRounds
 from baremetal_acc_ironic.periodics.watch_states import ExpectedState, expectation
 from baremetal_acc_ironic.periodics.workers import workers
@@ -261,7 +261,8 @@ class _Round:
         """
         if self._tools is None:
             raise AssertionError('the tools of this round are not built')
-        inventory, self._witnesses = round_reading.look(self._task, self._tools, seen)
+        due = bmc_settings.are_due(self._rounds, self._task.node.uuid, self._tools.baseline, self._now)
+        inventory, self._witnesses = round_reading.look(self._task, self._tools, seen, bmc_settings=due)
         return inventory
 
     # ---- findings ----
@@ -272,6 +273,7 @@ class _Round:
             yield watch.opened(state.opened.since, state.opened.why)
         if self._tools is not None:
             yield from watch.accounts(inventory, self._tools.baseline, target_of(self._task).node)
+            yield from bmc_settings.troubles(self._task, self._rounds, self._tools.baseline, inventory, self._now)
         if handed is None:
             yield watch.unproven(NotHandedOver(state=self._task.node.provision_state))
             if self._tools is not None:
