@@ -21,7 +21,7 @@ OURS := $(PIP) install --no-deps --no-build-isolation --editable .
 
 BENCHMARKS := inventory fleet flash placement revocation ipmi
 SOAKS := hostile hostile-ipmi pldm histories lifecycles faults zoo crashes takeover race nova cyborg qemu guest flood honest exploration trees \
-	guards mutation verbs matrix docs
+	guards mutation verbs matrix docs evidence
 
 .PHONY: help demo test bench bench-lists $(BENCHMARKS:%=bench-%) soak $(SOAKS:%=soak-%) samples clean lint docs man check
 .DELETE_ON_ERROR:
@@ -127,6 +127,10 @@ soak-mutation: .venv/.installed-test
 # MATRIX_ARGS: --only 3.11/2026.1, --ironic, --processes N.
 soak-matrix: .venv/.installed-test
 	$(BIN)/python -m tests.tools.matrix --folder $(or $(MATRIX_FOLDER),/tmp/baremetal-acc-matrix) $(MATRIX_ARGS)
+
+# What real devices have signed, with every byte changed, one at a time: the evidence of the shared folder.
+soak-evidence: .venv/.installed-test
+	BAREMETAL_ACC_EVIDENCE=all $(BIN)/python -m pytest -q --numprocesses auto tests/unit/images/test_genuine_evidence.py
 
 # The host's way to an emulated BMC, with QEMU's devices at its other end.
 soak-qemu: .venv/.installed-test

@@ -88,15 +88,26 @@ class Authority:
     def device(self, name: str, *, expired: bool = False) -> 'SpdmIdentity':
         """Issue the certificate of one device, with the chain above it."""
         key, certificate = _issue(name, self._between, ca=False, expired=expired)
-        return SpdmIdentity(key=key, chain=_pem(self._root[1], self._between[1], certificate))
+        return SpdmIdentity(key=key, chain=(self._root[1], self._between[1], certificate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpdmIdentity:
-    """The key of a device, and its certificate chain from the root down, PEM."""
+    """The key of a device, and its certificates from the root down, the order of SPDM's certificate chain.
+
+    Source: DSP0274 1.2.3, certificate chain format.
+    """
 
     key: ec.EllipticCurvePrivateKey
-    chain: bytes
+    chain: tuple[x509.Certificate, ...]
+
+    def certificate_string(self) -> str:
+        """The chain as a BMC's CertificateString has it: PEM, the certificate of the device first, the root last.
+
+        DSP8010 does not say which order a PEMchain has. DMTF's rf_component_integrity.py (redfish_utilities 3.5.2) takes the
+        first certificate for that of the device.
+        """
+        return _pem(*reversed(self.chain)).decode()
 
     def sign(self, version: str, data: bytes) -> bytes:
         """Sign a transcript."""

@@ -101,7 +101,7 @@ def add_integrity(
                 'Name': f'Certificate chain of {name}',
                 'CertificateType': 'PEMchain',
                 'CertificateUsageTypes': ['Device'],
-                'CertificateString': responder.identity().chain.decode(),
+                'CertificateString': responder.identity().certificate_string(),
                 'SPDM': {'SlotId': 0},
             },
             device=device,

@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -30,7 +30,7 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.spdm import transcript
 from baremetal_acc.images.spdm.transcript import HASHES, Transcript
 from baremetal_acc.images.trust import chains, roots
-from baremetal_acc.images.trust.keys import PublicKey, Untrusted, fingerprint, usable
+from baremetal_acc.images.trust.keys import UNREADABLE, PublicKey, Untrusted, fingerprint, usable
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 
 MOST_CERTIFICATES = 10
@@ -105,7 +105,7 @@ class SpdmAttestor:
             against, told = transcript.speaks_against(seen)
         except Untrusted as exc:
             return _reading(signed, MeasurementState.REFUSED, str(exc), seen, signer, key, root)
-        except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+        except UNREADABLE as exc:
             what = f'a certificate is malformed ({type(exc).__name__})'
             return _reading(signed, MeasurementState.REFUSED, what, seen, signer, key, root)
         if against is not None:
@@ -117,15 +117,7 @@ class SpdmAttestor:
 
         :raises Untrusted: there is no such path, or a check of it fails.
         """
-        path = _ordered(_certificates(text))
-        pinned = next((n for n, c in enumerate(path) if c in self.authorities), None)
-        # Certificates above a pinned one do not matter.
-        root = () if pinned is not None else (chains.anchor(path[-1], self.authorities, now, _DEVICE),)
-        path = (*path[: None if pinned is None else pinned + 1], *root)
-        if len(path) < 2:
-            raise Untrusted('the chain has no device certificate, only that of a root')
-        chains.check_path(path, now, _DEVICE)
-        return path
+        return chains.path(_certificates(text), self.authorities, now, _DEVICE)
 
 
 def attestor(paths: Iterable[str]) -> SpdmAttestor | None:
@@ -245,30 +237,8 @@ def _certificates(text: str) -> tuple[x509.Certificate, ...]:
         raise Untrusted(f'the certificate chain has more than {MOST_CERTIFICATES} certificates')
     try:
         return tuple(dict.fromkeys(x509.load_pem_x509_certificate(block.encode()) for block in blocks))
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         raise Untrusted('the certificate chain contains a certificate that cannot be read') from None
-
-
-def _ordered(found: tuple[x509.Certificate, ...]) -> tuple[x509.Certificate, ...]:
-    """Order a chain from the device's own certificate upwards. SPDM lists it from the root down, and BMCs in either order.
-
-    :raises Untrusted: the certificates are no single chain.
-    """
-    leaves = [c for c in found if not any(o is not c and o.issuer == c.subject and _issued(o, c) for o in found)]
-    if len(leaves) != 1:
-        raise Untrusted('the certificates are not a chain that ends in one device certificate')
-    path, rest = [leaves[0]], [c for c in found if c is not leaves[0]]
-    while rest:
-        above = [c for c in rest if c.subject == path[-1].issuer and _issued(path[-1], c)]
-        if len(above) != 1:
-            raise Untrusted('the certificates are not a single chain')
-        path.append(above[0])
-        rest.remove(above[0])
-    return tuple(path)
-
-
-def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    return chains.issued(certificate, issuer, _DEVICE)
 
 
 def _digest(certificate: x509.Certificate) -> str:

@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
-from baremetal_acc.images.trust.keys import Untrusted, usable
+from baremetal_acc.images.trust.keys import UNREADABLE, Untrusted, usable
 
 MOST = 5
 """Most certificates in a chain."""
@@ -78,7 +78,7 @@ def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
     """
     try:
         return tuple(x509.load_der_x509_certificate(one) for one in encoded)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         raise Untrusted('contains a certificate that cannot be read') from None
 
 
@@ -92,6 +92,44 @@ def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certifica
         if not chain:
             raise Untrusted('the certificate is a CA certificate, not that of a signer')
     check_path((*chain, anchor(chain[-1], authorities, now, SIGNER)), now, SIGNER)
+
+
+def path(
+    found: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime, profile: Profile
+) -> tuple[x509.Certificate, ...]:
+    """Return the certificates from the holder's own up to a root, from certificates in any order.
+
+    :raises Untrusted: they are no such path, or a check of it fails.
+    """
+    ordered = _ordered(found, profile)
+    pinned = next((n for n, c in enumerate(ordered) if c in authorities), None)
+    # Certificates above a pinned one do not matter.
+    root = () if pinned is not None else (anchor(ordered[-1], authorities, now, profile),)
+    whole = (*ordered[: None if pinned is None else pinned + 1], *root)
+    if len(whole) < 2:
+        raise Untrusted(f'the chain has no {profile.holder} certificate, only that of a root')
+    check_path(whole, now, profile)
+    return whole
+
+
+def _ordered(found: tuple[x509.Certificate, ...], profile: Profile) -> tuple[x509.Certificate, ...]:
+    """Order a chain from the holder's own certificate upwards, by who issued whom.
+
+    SPDM lists a chain from the root down (DSP0274), a BMC's CertificateString begins with either end.
+
+    :raises Untrusted: the certificates are no single chain.
+    """
+    leaves = [c for c in found if not any(o is not c and o.issuer == c.subject and issued(o, c, profile) for o in found)]
+    if len(leaves) != 1:
+        raise Untrusted(f'the certificates are not a chain that ends in one {profile.holder} certificate')
+    chain, rest = [leaves[0]], [c for c in found if c is not leaves[0]]
+    while rest:
+        above = [c for c in rest if c.subject == chain[-1].issuer and issued(chain[-1], c, profile)]
+        if len(above) != 1:
+            raise Untrusted('the certificates are not a single chain')
+        chain.append(above[0])
+        rest.remove(above[0])
+    return tuple(chain)
 
 
 def anchor(
@@ -173,7 +211,7 @@ def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Pro
         return False
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+    except (InvalidSignature, *UNREADABLE):
         return False
     return True
 

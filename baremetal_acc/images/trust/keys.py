@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public keys that may sign, and the creation and check of one signature. The kind of the key determines the algorithm."""
 
-from cryptography.exceptions import InvalidSignature
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
@@ -19,6 +20,16 @@ _SMALLEST_RSA = 2048
 """Least bits of an RSA key. Source: NIST SP 800-57 part 1 revision 5, table 2 and 4 (112 bits of strength)."""
 
 _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
+
+UNREADABLE: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What cryptography raises for a certificate or a key that it cannot read, when it is loaded or when a part of it is used."""
 
 PublicKey = ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 

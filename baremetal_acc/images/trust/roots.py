@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.trust import chains
-from baremetal_acc.images.trust.keys import MAX_SIZE, fingerprint
+from baremetal_acc.images.trust.keys import MAX_SIZE, UNREADABLE, fingerprint
 from baremetal_acc.images.trust.signature import Trust
 
 _SUFFIXES = ('.pem', '.crt', '.pub')
@@ -53,7 +52,7 @@ def trust(paths: Sequence[Path]) -> Trust:
                         raise ValueError('a private key, which only the signer may have')
                     case _:
                         raise ValueError('neither a public key nor a certificate')
-            except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+            except UNREADABLE as exc:
                 raise DocumentError(path=str(path), line=line, what=f'not a trust root: {exc}') from None
     return Trust(keys=keys, authorities=tuple(authorities))
 

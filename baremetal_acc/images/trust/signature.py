@@ -22,13 +22,22 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.trust import chains
-from baremetal_acc.images.trust.keys import MAX_SIZE, PrivateKey, PublicKey, Untrusted, fingerprint, sign, usable, verify
+from baremetal_acc.images.trust.keys import (
+    MAX_SIZE,
+    UNREADABLE,
+    PrivateKey,
+    PublicKey,
+    Untrusted,
+    fingerprint,
+    sign,
+    usable,
+    verify,
+)
 from baremetal_acc.model import toml
 from baremetal_acc.model.image import Image
 
@@ -88,7 +97,7 @@ class Trust:
             key = usable(leaf.public_key())
         except Untrusted as exc:
             raise Untrusted(f'is by {name}: {exc}') from None
-        except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+        except UNREADABLE as exc:
             raise Untrusted(f'is by {name}: a certificate is malformed ({type(exc).__name__})') from None
         return key, name
 

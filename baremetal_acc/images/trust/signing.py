@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from baremetal_acc import input_file
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.images.trust import chains
-from baremetal_acc.images.trust.keys import MAX_SIZE, PrivateKey, Untrusted, fingerprint, usable
+from baremetal_acc.images.trust.keys import MAX_SIZE, UNREADABLE, PrivateKey, Untrusted, fingerprint, usable
 from baremetal_acc.images.trust.signature import Signer
 
 
@@ -46,7 +46,7 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
         ) from exc
     except Untrusted as exc:
         raise DocumentError(path=str(certificates), what=f'the first certificate would not be accepted: {exc}') from None
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
+    except UNREADABLE:
         raise DocumentError(path=str(certificates), what='contains no certificate in PEM that can be read') from None
     if not same:
         what = f'the first certificate does not belong to the key in {key}'
@@ -60,7 +60,7 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: 
         raise DocumentError(
             path=str(certificates), what=f'signatures with this chain would not be accepted: {exc}', hint=hint
         ) from None
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+    except UNREADABLE as exc:
         raise DocumentError(path=str(certificates), what=f'a certificate is malformed ({type(exc).__name__})') from None
     return Signer(key=private, certificates=chain)
 

@@ -33,11 +33,11 @@ def arguments(*given: str) -> argparse.Namespace:
 
 
 def test_the_nonce_that_was_given_stands_in_what_was_signed(bmc: Service):
-    """So does the chain that the answer names lead to the root."""
+    """The chain that the answer names leads from the device's own certificate, the first, to the root."""
     answer = bmc.reply(ServiceRequest(method='POST', path=ACTION, body=json.dumps({'Nonce': NONCE.hex()}).encode()))
     assert (200, True) == (answer.status, NONCE in base64.b64decode(answer.body['SignedMeasurements']))
     chain = bmc.reply(ServiceRequest(method='GET', path=answer.body['Certificate']['@odata.id'])).body['CertificateString']
-    root, between, leaf = x509.load_pem_x509_certificates(chain.encode())
+    leaf, between, root = x509.load_pem_x509_certificates(chain.encode())
     leaf.verify_directly_issued_by(between)
     between.verify_directly_issued_by(root)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements count when a device whose chain leads to a pinned root has signed them over our nonce, and only then."""
 
+import base64
 import struct
 from dataclasses import replace
 from datetime import timedelta
@@ -159,6 +160,17 @@ def test_purposes_of_a_responder_and_what_describes_a_device_do_not_hinder(other
     """TCG's TcbInfo may be critical, and DMTF's purpose of a responder is just right."""
     reading = ATTESTOR.check(Device().brought(chain=made.pem(made.leaf(**otherwise), made.BETWEEN, made.ROOT)))
     assert (MeasurementState.PROVEN, None) == (reading.state, reading.reason)
+
+
+def test_a_certificate_of_a_version_that_there_is_not_is_refused():
+    """One changed bit of a genuine certificate: the library has an error of its own for it."""
+    der = made.LEAVES[made.P384].public_bytes(serialization.Encoding.DER)
+    version = der.index(b'\xa0\x03\x02\x01\x02') + 4
+    other = base64.encodebytes(der[:version] + b'\x12' + der[version + 1 :]).decode()
+    chain = made.pem(made.ROOT, made.BETWEEN) + f'-----BEGIN CERTIFICATE-----\n{other}-----END CERTIFICATE-----\n'
+    reading = ATTESTOR.check(Device().brought(chain=chain))
+    assert MeasurementState.REFUSED == reading.state
+    assert 'a certificate that cannot be read' in (reading.reason or '')
 
 
 def test_a_ca_that_may_not_issue_or_has_expired_breaks_the_chain():
