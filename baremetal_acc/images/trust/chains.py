@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
 from baremetal_acc.images.trust.keys import UNREADABLE, Untrusted, usable
@@ -209,11 +210,21 @@ def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Pro
     algorithm = certificate.signature_hash_algorithm
     if algorithm is not None and algorithm.name not in profile.digests:
         return False
+    if _unused_bits(certificate):
+        return False
     try:
         certificate.verify_directly_issued_by(issuer)
     except (InvalidSignature, *UNREADABLE):
         return False
     return True
+
+
+def _unused_bits(certificate: x509.Certificate) -> int:
+    """Return how many bits of the last byte of the signature are unused: none may be, and the library does not check it.
+
+    The signature is the end of a certificate: a BIT STRING, which begins with this number. Source: RFC 5280, section 4.1.
+    """
+    return certificate.public_bytes(serialization.Encoding.DER)[-len(certificate.signature) - 1]
 
 
 def extension(certificate: x509.Certificate, kind: type[E]) -> E | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from hypothesis import given, settings
@@ -171,6 +172,17 @@ def test_a_certificate_of_a_version_that_there_is_not_is_refused():
     reading = ATTESTOR.check(Device().brought(chain=chain))
     assert MeasurementState.REFUSED == reading.state
     assert 'a certificate that cannot be read' in (reading.reason or '')
+
+
+def test_a_signature_that_is_not_whole_bytes_is_refused():
+    """The number of unused bits before it is no part of the signature, and the library takes any: one bit of a genuine one."""
+    leaf = next(one for one in (made.leaf() for _ in range(200)) if not one.signature[-1] & 1)
+    der = leaf.public_bytes(serialization.Encoding.DER)
+    at = len(der) - len(leaf.signature) - 1
+    other = x509.load_der_x509_certificate(der[:at] + b'\x01' + der[at + 1 :])
+    chain = made.pem(made.ROOT, made.BETWEEN)
+    assert MeasurementState.PROVEN == ATTESTOR.check(Device().brought(chain=chain + made.pem(leaf))).state
+    assert MeasurementState.REFUSED == ATTESTOR.check(Device().brought(chain=chain + made.pem(other))).state
 
 
 def test_a_ca_that_may_not_issue_or_has_expired_breaks_the_chain():
