@@ -29,6 +29,7 @@ from baremetal_acc.locks import registry as find_locks
 from baremetal_acc.model import toml
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image, SignatureDemand
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.policy import baseline, baseline_rules
 from baremetal_acc.policy.baseline_rules import Baseline
@@ -43,6 +44,7 @@ class Documents:
     :ivar path: of the catalogue, for messages; ``expires``: when it expires, None for never; ``denials``: its deny-list.
     :ivar trust: who may sign images; None where no trust roots are configured for them.
     :ivar papers: name and digest of the baseline and the catalogue, for hand-over certificates; None where one was not read.
+    :ivar references: reference values of versions, from the catalogue.
     :ivar remarks: warnings about what is no error in the documents, and probably a mistake.
     """
 
@@ -56,6 +58,7 @@ class Documents:
     trust: Trusting | None = None
     papers: tuple[Paper, Paper] | None = None
     remarks: tuple[str, ...] = ()
+    references: tuple[VersionReference, ...] = ()
 
 
 def documents(settings: Settings, *, images: bool = True, arguments: bool = False, rules: bool = True) -> Documents:
@@ -80,6 +83,7 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
     return Documents(
         baseline=read,
         catalogue=found.images,
+        references=found.references,
         folders=folders(settings),
         hosts=hosts(settings),
         path=found.path,
@@ -233,6 +237,7 @@ def tools(settings: Settings, read: Documents) -> Tools:
         mechanisms=find_locks.mechanisms(),
         baseline=read.baseline,
         catalogue=read.catalogue,
+        references=read.references,
         images=store(settings, read),
         attestor=attesting(settings),
         patience=patience(settings),

@@ -78,6 +78,16 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     'catalogue sign': (
         ('Sign a catalogue; its signature is catalogue.toml.sig', 'catalogue sign catalogue.toml --key key.pem'),
     ),
+    'reference import': (
+        (
+            'Print the entries for a signed manifest, and write nothing',
+            'reference import gpu.swidtag --root maker-root.pem --catalogue catalogue.toml',
+        ),
+        (
+            'Add them, although a certificate has expired since the manifest was signed',
+            'reference import gpu.swidtag --root maker-root.pem --catalogue catalogue.toml --at 2024-06-30 --execute',
+        ),
+    ),
     'custody show': (('Print the chains of custody of one target', f'custody show node-1 {_DOCUMENTS}'),),
     'custody accept': (
         (

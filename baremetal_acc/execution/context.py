@@ -17,6 +17,7 @@ from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.image_selection import another
 from baremetal_acc.planning.retry_limits import RetryLimits
@@ -95,6 +96,7 @@ class Tools:
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
     :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
+    :ivar references: what makers publish for versions, from the catalogue.
     """
 
     connect: Callable[[BmcAddress], Connection]
@@ -117,6 +119,7 @@ class Tools:
     papers: tuple[Paper, Paper] | None = None
     connect_apart: Callable[[BmcAddress], Connection] | None = None
     polling: HostPolling | None = None
+    references: tuple[VersionReference, ...] = ()
 
 
 def image_of(tools: Tools, name: str, content: str | None) -> Image:

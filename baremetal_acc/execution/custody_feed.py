@@ -67,7 +67,7 @@ def looked(
         absent_breaks=not _may_hide(inventory),
         by=by,
     )
-    return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
+    return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue, tools.references)
 
 
 def _conditions(tools: Tools) -> custody_intervals.Conditions:
@@ -105,7 +105,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         absent_breaks=not job.writing and not _may_hide(inventory),
         by=by,
     )
-    kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
+    kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue, tools.references)
     # A BMC may have tasks of its own for what the job writes, so the updates are learnt and not judged here.
     return replace(job, custody=_with_updates_learnt(kept, inventory, stuck_tasks(job)))
 

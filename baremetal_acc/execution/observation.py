@@ -299,6 +299,7 @@ def compare(
         ways=tools.ways,
         starting=starting,
         measured=measured,
+        references=tools.references,
     )
     if not settings:
         return verdict

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from baremetal_acc.images import bundles, deny, image_keys
+from baremetal_acc.images import bundles, deny, image_keys, reference_tables
 from baremetal_acc.images.deny import Denial
 from baremetal_acc.images.image_keys import NO_RESTORE
 from baremetal_acc.model import toml
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.planning.image_selection import same_version
 
 FORMAT = 1
@@ -30,6 +31,7 @@ class Catalogue:
     :ivar path: path of the file, for messages.
     :ivar serial: a number that rises with every change; None where the operator does not count.
     :ivar expires: time after which no image of the catalogue is written any more; None: never.
+    :ivar references: what makers publish for versions of components, apart from images.
     """
 
     path: str
@@ -37,6 +39,7 @@ class Catalogue:
     serial: int | None = None
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
+    references: tuple[VersionReference, ...] = ()
 
 
 def parse(text: str, path: str) -> tuple[Image, ...]:
@@ -60,6 +63,7 @@ def read(text: str, path: str) -> Catalogue:
     denials = tuple(_denial(table) for table in document.tables('deny'))
     tables = document.tables('image')
     bundle_tables = document.tables('bundle')
+    references = reference_tables.read(document)
     document.finish()
     images = tuple(_image(table, Path(path).parent) for table in tables)
     bundled = bundles.images(bundle_tables, Path(path).parent)
@@ -82,6 +86,7 @@ def read(text: str, path: str) -> Catalogue:
         serial=None if serial is None else image_keys.bounded(document, 'serial', serial, _HIGHEST_SERIAL),
         expires=expires,
         denials=denials,
+        references=references,
     )
 
 

@@ -17,6 +17,7 @@ from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import Coverage, LockState
 from baremetal_acc.model.measurement import Compared, MeasurementReading
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.reference import ReferenceResult
 from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity, WaiverEnded
 from baremetal_acc.model.waiver import Waived
 
@@ -293,9 +294,10 @@ class RootShared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradicted:
-    """The signed measurements contradict the versions that the BMC shows."""
+    """The signed measurements contradict the versions that the BMC shows, or the reference values of the version they name."""
 
     compared: tuple[Compared, ...]
+    references: tuple[ReferenceResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,11 +306,13 @@ class Proven:
 
     :ivar compared: components for which the catalogue has measurements.
     :ivar others: how many other devices the same root of trust signs for.
+    :ivar references: the versions that the measurements name, compared with the references of the catalogue.
     """
 
     reading: MeasurementReading
     compared: tuple[Compared, ...]
     others: int
+    references: tuple[ReferenceResult, ...] = ()
 
 
 Signed = NotMeasured | NotProven | KeyUnknown | KeyShared | RootShared | Contradicted | Proven

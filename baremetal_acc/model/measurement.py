@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """SPDM measurements of firmware: the signed data as a BMC returned it, and the reading after the signature was checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
@@ -57,6 +58,17 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredVersion:
+    """A version that a device names in the data that it signs.
+
+    :ivar part: what has the version: ``vbios``, ``driver``.
+    """
+
+    part: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignedMeasurements:
     """Signed measurements as a BMC returned them, before they were checked. Nothing in them counts.
 
@@ -95,6 +107,7 @@ class MeasurementReading:
     :ivar signer: subject of the certificate whose key signed; ``fingerprint`` is the SHA-256 of that key.
     :ivar root: SHA-256 of the pinned root that the chain leads to.
     :ivar nonce: the nonce that we sent, hexadecimal.
+    :ivar versions: versions that the signed data names, where its form is known.
     """
 
     accelerator: AcceleratorId
@@ -110,6 +123,7 @@ class MeasurementReading:
     root: str | None = None
     nonce: str | None = None
     measurements: tuple[Measurement, ...] = ()
+    versions: tuple[MeasuredVersion, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def is_compared(self) -> bool:

@@ -22,21 +22,29 @@ from baremetal_acc.model.finding import (
 )
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ReferenceValue
-from baremetal_acc.model.measurement import Compared, Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.measurement import Compared, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.reference import ReferenceCompared, VersionReference
 from baremetal_acc.model.subject import MEASUREMENTS, Subject, SubjectKind
 from baremetal_acc.model.verdict import Finding, Met
+from baremetal_acc.planning import reference_values
 from baremetal_acc.planning.image_selection import meant_for, same_version
+from baremetal_acc.planning.reference_values import is_expected
 from baremetal_acc.policy.baseline_rules import Measure
 from baremetal_acc.policy.device_demands import Demands
 
 
 def findings(
-    accelerator: Accelerator, all_of_them: Iterable[Accelerator], wanted: Demands, catalogue: Iterable[Image]
+    accelerator: Accelerator,
+    all_of_them: Iterable[Accelerator],
+    wanted: Demands,
+    catalogue: Iterable[Image],
+    references: tuple[VersionReference, ...] = (),
 ) -> Iterator[Finding]:
     """Yield the findings about the measurements of a device.
 
     :param all_of_them: the devices of the inventory, this one among them.
+    :param references: what makers publish for versions, from the catalogue.
     """
     if wanted.measure is Measure.OFF:
         return
@@ -48,7 +56,7 @@ def findings(
     others = tuple((a.label, r) for a in all_of_them if a.id != accelerator.id for r in a.measurements or ())
     known = tuple(i for i in catalogue if i.measurements)
     for reading in accelerator.measurements:
-        met, fact = _judged(accelerator, reading, known, others, required=required)
+        met, fact = _judged(accelerator, reading, known, others, references, required=required)
         subject = Subject(kind=SubjectKind.MEASUREMENT, name=reading.integrity)
         yield _finding(accelerator, subject, fact, met, wanted)
 
@@ -58,6 +66,7 @@ def _judged(
     reading: MeasurementReading,
     catalogue: tuple[Image, ...],
     others: tuple[tuple[str, MeasurementReading], ...],
+    references: tuple[VersionReference, ...],
     *,
     required: bool,
 ) -> tuple[Met, Signed]:
@@ -76,13 +85,19 @@ def _judged(
         return Met.NO, RootShared(others=beside)
     compared = all_compared(accelerator, reading, catalogue)
     wrong = tuple(c for c in compared if not c.images)
-    if wrong:
-        return Met.NO, Contradicted(compared=wrong)
-    return Met.NO if required and not compared else Met.YES, Proven(reading=reading, compared=compared, others=beside)
+    results = reference_values.compared(reading, references)
+    if wrong or any(isinstance(r, ReferenceCompared) and r.differing for r in results):
+        return Met.NO, Contradicted(compared=wrong, references=results)
+    known = bool(compared) or any(isinstance(r, ReferenceCompared) and r.matching for r in results)
+    proven = Proven(reading=reading, compared=compared, others=beside, references=results)
+    return Met.NO if required and not known else Met.YES, proven
 
 
 def matching(
-    accelerator: Accelerator, all_of_them: Iterable[Accelerator], catalogue: Iterable[Image]
+    accelerator: Accelerator,
+    all_of_them: Iterable[Accelerator],
+    catalogue: Iterable[Image],
+    references: tuple[VersionReference, ...] = (),
 ) -> Mapping[Ref, tuple[str, ...]]:
     """Return the components of a device that its roots of trust have measured as images of the catalogue, with the image names.
 
@@ -92,7 +107,7 @@ def matching(
     known = tuple(i for i in catalogue if i.measurements)
     found: dict[Ref, tuple[str, ...]] = {}
     for reading in accelerator.measurements or ():
-        if _judged(accelerator, reading, known, others, required=True)[0] is not Met.YES:
+        if _judged(accelerator, reading, known, others, references, required=True)[0] is not Met.YES:
             return {}
         for one in all_compared(accelerator, reading, known):
             found[one.component.ref] = (*found.get(one.component.ref, ()), *one.images)
@@ -145,19 +160,7 @@ def _references(image: Image, reading: MeasurementReading) -> tuple[ReferenceVal
 
 def _holds(reference: ReferenceValue, reading: MeasurementReading) -> bool:
     """Whether one of the values that the catalogue allows was measured at that index."""
-    return any(
-        m.index == reference.index and any(_same(m, kind, v) for kind, v in reference.values) for m in reading.measurements
-    )
-
-
-def _same(found: Measurement, kind: str, value: str) -> bool:
-    """Compare a measurement with a reference of the same algorithm.
-
-    SPDM 1.1 does not report the algorithm; then the length of the value has to do.
-    """
-    if found.raw:
-        return kind == 'raw' and not found.hashed and found.value == value
-    return kind != 'raw' and found.algorithm in (None, kind) and found.value == value
+    return any(m.index == reference.index and is_expected(reference, m) for m in reading.measurements)
 
 
 def _finding(accelerator: Accelerator, subject: Subject, fact: Signed, met: Met, wanted: Demands) -> Finding:

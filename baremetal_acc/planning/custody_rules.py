@@ -18,6 +18,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.note import Note, WrittenForCustody
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.model.subject import CUSTODY
 from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning import attestation
@@ -126,7 +127,12 @@ def wholly_written(made: Plan, inventory: Inventory, baseline: Baseline, node: N
 
 
 def measured(
-    custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
+    custody: Custody,
+    inventory: Inventory,
+    baseline: Baseline,
+    node: NodeFacts,
+    catalogue: Iterable[Image],
+    references: tuple[VersionReference, ...] = (),
 ) -> Custody:
     """Return the custody with a new chain of each card whose measurements match the catalogue, for all parts that rules name.
 
@@ -134,7 +140,7 @@ def measured(
     """
     images = tuple(catalogue)
     for accelerator in inventory.accelerators:
-        found = attestation.matching(accelerator, inventory.accelerators, images)
+        found = attestation.matching(accelerator, inventory.accelerators, images, references)
         named = _named(accelerator, demands(baseline, accelerator, node))
         if custody.of(accelerator.id).writing is None and named and named <= found.keys():
             names = dict.fromkeys(name for ref in sorted(found) for name in found[ref])

@@ -32,6 +32,7 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.note import Note, ShownFromNextStart
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.verdict import Finding, Met, Verdict
@@ -60,6 +61,7 @@ def verify(
     ways: frozenset[Way] = frozenset(),
     starting: Ref | None = None,
     measured: bool = True,
+    references: tuple[VersionReference, ...] = (),
 ) -> Verdict:
     """Compare the inventory of a target with what the baseline demands.
 
@@ -72,6 +74,7 @@ def verify(
     :param ways: places of locks of whole machines that were reported before: one that has vanished is unknown.
     :param starting: as in :func:`~baremetal_acc.planning.lock_evidence.judge`.
     :param measured: judge the signed measurements; a quick verification next to a full one does not.
+    :param references: what makers publish for versions, from the catalogue.
     """
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
@@ -93,7 +96,8 @@ def verify(
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
         findings += _users(accelerator, wanted, inventory)
-        findings += attestation.findings(accelerator, inventory.accelerators, wanted, catalogue) if measured else ()
+        if measured:
+            findings += attestation.findings(accelerator, inventory.accelerators, wanted, catalogue, references)
         relaxed.append((accelerator, wanted))
         for path in sorted(wanted.block):
             finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at, blockable)

@@ -18,7 +18,7 @@ from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators,
 from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
-from baremetal_acc.render import bmc_settings, custody, similar
+from baremetal_acc.render import bmc_settings, custody, reference_values, similar
 from baremetal_acc.render.words import counted
 
 _SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
@@ -205,10 +205,11 @@ def _signed(fact: f.Signed) -> str:
         case f.RootShared():
             return f'the root of trust also signs for {_others(fact.others)}, and no other signs for this device alone'
         case f.Contradicted():
-            return _all(fact.compared)
+            return '; '.join(filter(None, (_all(fact.compared), reference_values.results(fact.references))))
         case f.Proven():
             also = f'; the same root of trust signs for {_others(fact.others)}' if fact.others else ''
-            compared = f': {_all(fact.compared)}' if fact.compared else f', and {_NOT_COMPARED}'
+            said = '; '.join(filter(None, (_all(fact.compared), reference_values.results(fact.references))))
+            compared = f': {said}' if said else f', and {_NOT_COMPARED}'
             return f'proven{compared}{_told(fact.reading)}{also}'
         case _:
             assert_never(fact)

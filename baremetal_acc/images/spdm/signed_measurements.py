@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.images.spdm import transcript
+from baremetal_acc.images.spdm import opaque_fields, transcript
 from baremetal_acc.images.spdm.transcript import HASHES, Transcript
 from baremetal_acc.images.trust import chains, roots
 from baremetal_acc.images.trust.keys import UNREADABLE, PublicKey, Untrusted, fingerprint, usable
@@ -159,6 +159,7 @@ def _reading(
         nonce=signed.nonce.hex(),
         # Unproven measurements are not kept, so that nobody can mistake them for proven ones.
         measurements=() if seen is None or state is not MeasurementState.PROVEN else seen.measurements,
+        versions=() if seen is None or state is not MeasurementState.PROVEN else opaque_fields.versions(seen.opaque),
     )
 
 

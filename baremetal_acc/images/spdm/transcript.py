@@ -98,6 +98,7 @@ class Transcript:
         ``hashing`` likewise.
     :ivar signed: the bytes that were signed: L1/L2.
     :ivar mode: the raw device mode blocks.
+    :ivar opaque: the opaque data of the signed response.
     """
 
     version: str
@@ -109,6 +110,7 @@ class Transcript:
     signature: bytes
     measurements: tuple[Measurement, ...]
     mode: tuple[bytes, ...]
+    opaque: bytes
 
 
 class _Bytes:
@@ -260,7 +262,7 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
         record = _Bytes(rest.take(rest.number(3, 'MEASUREMENTS'), 'the record of MEASUREMENTS'))
         _blocks(record, count, negotiated, blocks)
         rest.take(NONCE_BYTES, 'MEASUREMENTS')
-        rest.take(rest.number(2, 'MEASUREMENTS'), 'the opaque data of MEASUREMENTS')
+        opaque = rest.take(rest.number(2, 'MEASUREMENTS'), 'the opaque data of MEASUREMENTS')
         if version >= 0x13 and rest.take(8, 'MEASUREMENTS') != context:
             raise Untrusted('a response has another context than its request')
         whole = whole or operation == _ALL
@@ -291,6 +293,7 @@ def _exchanges(rest: _Bytes, version: int, negotiated: _Negotiated | None, signi
         signature=signature,
         measurements=tuple(blocks[index][0] for index in sorted(blocks)),
         mode=tuple(value for found, value in blocks.values() if found.kind == DEVICE_MODE),
+        opaque=opaque,
     )
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from cryptography import x509
 
-from baremetal_acc.model.measurement import SignedMeasurements
+from baremetal_acc.images.spdm.signed_measurements import SpdmAttestor
+from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 FOLDER = Path(os.environ.get('BAREMETAL_ACC_SHARED') or Path(__file__).parents[4] / 'shared') / 'evidence'
@@ -36,12 +37,21 @@ class Evidence:
     roots: tuple[x509.Certificate, ...]
     signed: SignedMeasurements
 
+    def reading(self) -> MeasurementReading:
+        """The checked measurements."""
+        return SpdmAttestor(authorities=self.roots).check(self.signed)
+
+
+def certificates(path: Path) -> tuple[x509.Certificate, ...]:
+    """The certificates of a PEM file."""
+    return tuple(x509.load_pem_x509_certificates(path.read_bytes()))
+
 
 def evidence() -> tuple[Evidence, ...]:
     """Every piece of evidence that is there."""
     found = []
     for root in sorted(FOLDER.glob('*/verifier_device_root.pem')):
-        roots = tuple(x509.load_pem_x509_certificates(root.read_bytes()))
+        roots = certificates(root)
         for path in sorted(root.parent.glob('*.json')):
             for n, one in enumerate(json.loads(path.read_text())):
                 transcript, chain = (base64.b64decode(one[key]) for key in ('evidence', 'certificate'))
