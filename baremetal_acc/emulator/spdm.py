@@ -62,6 +62,14 @@ def mode(*, debug: bool = False) -> MeasurementBlock:
     )
 
 
+def opaque_version(version: str) -> bytes:
+    """Opaque data that names a VBIOS version as NVSwitches do: one field of type 6, as text.
+
+    Source: evidence of LS10 in NVIDIA/attestation-sdk 73c032eb.
+    """
+    return struct.pack('<HH', 6, len(version)) + version.encode('ascii') if version.isascii() else b''
+
+
 class Authority:
     """The manufacturer of devices: a root, and the CA that issues the certificates of devices."""
 
@@ -126,6 +134,7 @@ def transcript(
     slot: int = 0,
     version: str = '1.2',
     signed: bool = True,
+    opaque: bytes = b'',
 ) -> bytes:
     """The transcript of the exchange between the BMC's requester and the device, with the device's signature over it."""
     code = 0x10 | int(version.removeprefix('1.'))
@@ -144,7 +153,7 @@ def transcript(
     record = b''.join(block.encoded() for block in blocks)
     said += head(0xE0, int(signed), ALL) + (nonce + bytes((slot,)) if signed else b'') + context
     said += head(0x60, 0, slot) + bytes((len(blocks),)) + len(record).to_bytes(3, 'little') + record
-    said += secrets.token_bytes(32) + bytes(2) + context
+    said += secrets.token_bytes(32) + len(opaque).to_bytes(2, 'little') + opaque + context
     return said + identity.sign(version, said) if signed else said
 
 

@@ -14,10 +14,12 @@ from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Coverage
 from baremetal_acc.model.measurement import COMPARED, Compared, Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.reference import ReferenceCompared, VersionReference
 from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
+from baremetal_acc.planning import reference_values as comparison
 from baremetal_acc.render import bmc_settings, custody, reference_values, similar
 from baremetal_acc.render.words import counted
 
@@ -209,7 +211,8 @@ def _signed(fact: f.Signed) -> str:
         case f.Proven():
             also = f'; the same root of trust signs for {_others(fact.others)}' if fact.others else ''
             said = '; '.join(filter(None, (_all(fact.compared), reference_values.results(fact.references))))
-            compared = f': {said}' if said else f', and {_NOT_COMPARED}'
+            is_compared = fact.compared or any(isinstance(one, ReferenceCompared) for one in fact.references)
+            compared = f'{"" if is_compared else f", and {_NOT_COMPARED}"}{f": {said}" if said else ""}'
             return f'proven{compared}{_told(fact.reading)}{also}'
         case _:
             assert_never(fact)
@@ -242,7 +245,9 @@ def _short_digest(found: Measurement) -> str:
     return f'{found.algorithm or ("raw" if found.raw else "digest")}:{found.value[:16]}...'
 
 
-def with_measurements_compared(inventory: Inventory, catalogue: Iterable[Image]) -> Inventory:
+def with_measurements_compared(
+    inventory: Inventory, catalogue: Iterable[Image], references: tuple[VersionReference, ...] = ()
+) -> Inventory:
     """Return the inventory for a certificate: each proven measurement says what it was compared with, or that it was not."""
     known = tuple(i for i in catalogue if i.measurements)
 
@@ -250,7 +255,9 @@ def with_measurements_compared(inventory: Inventory, catalogue: Iterable[Image])
         if reading.state is not MeasurementState.PROVEN:
             return reading
         found = attestation.all_compared(device, reading, known)
-        what = f'{COMPARED}{"; ".join(map(_compared, found))}' if found else _NOT_COMPARED
+        results = comparison.compared(reading, references)
+        said = [*map(_compared, found), *(reference_values.result(r) for r in results if isinstance(r, ReferenceCompared))]
+        what = f'{COMPARED}{"; ".join(said)}' if said else _NOT_COMPARED
         return replace(reading, reason='; '.join(filter(None, (what, reading.reason))))
 
     devices = (

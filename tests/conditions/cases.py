@@ -116,6 +116,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     'certificate show': ('c.json',),
     'certificate verify': ('c.json', '--trust', 'key.pub'),
     'custody accept': ('--until', _SOON, '--reason', 'first day'),
+    'reference import': ('gpu.swidtag', '--root', 'root.pem'),
     'pool demand add': ('gzip',),
     'pool demand drop': ('req-1',),
     'emulate': ('fpga-server', '--http'),

@@ -13,6 +13,8 @@ from typing import Any
 from baremetal_acc.certificates import envelope
 from tests.cli.desk import BASELINE, CONF, Desk, target_of
 from tests.unit.certificates.values import certificate, sealer, write_key
+from tests.unit.images.manifests import signed_tag
+from tests.unit.images.spdm_device import ROOT, pem
 from tests.unit.images.test_pldm_package import V1_0
 
 NODE = '1be26c0b-03f2-4d2e-ae87-c02d7f33c123'
@@ -46,6 +48,8 @@ def prepare(folder: Path, machine: Any) -> None:
     desk.write('pools.toml', 'format = 1\n[[pool]]\nfunction = "gzip"\nfree = 2\n')
     desk.write('pw', 'hunter2-hunter2\n')
     (folder / 'tray.fwpkg').write_bytes(V1_0)
+    (folder / 'gpu.swidtag').write_bytes(signed_tag())
+    desk.write('root.pem', pem(ROOT))
     (folder / 'c.json').write_bytes(envelope.seal(certificate(), sealer()) + b'\n')
     write_key(folder / 'key.pem', sealer())
     write_key(folder / 'key.pub', sealer(), public=True)

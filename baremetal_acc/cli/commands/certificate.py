@@ -105,7 +105,7 @@ class Issue(ReportCommand):
             baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
             issued = datetime.now(UTC)
             certificate = statement.issue(
-                findings.with_measurements_compared(judged.inventory, tools.catalogue),
+                findings.with_measurements_compared(judged.inventory, tools.catalogue, tools.references),
                 judged.verdict,
                 tools.baseline,
                 judged.target.node,

@@ -150,6 +150,7 @@ def _measured(r: MeasurementReading) -> Json:
             {'index': m.index, 'kind': m.kind, 'algorithm': m.algorithm, 'raw': m.raw, 'hashed': m.hashed, 'value': m.value}
             for m in r.measurements
         ],
+        'versions': [{'part': named.part, 'version': named.version} for named in r.versions],
     }
 
 

@@ -18,7 +18,14 @@ images of two GPUs; their WriteProtected shows the value of the domain and canno
 
 from collections.abc import Callable, Sequence
 
-from baremetal_acc.emulator.hw.gpu_root_of_trust import COMPONENTS, add_protected_components, measured, root_oem, root_writable
+from baremetal_acc.emulator.hw.gpu_root_of_trust import (
+    COMPONENTS,
+    add_protected_components,
+    measured,
+    named_version,
+    root_oem,
+    root_writable,
+)
 from baremetal_acc.emulator.hw.hgx_board import BASEBOARD_MODEL, FIRST, GPUS_OF_DOMAIN, H100, Baseboard, Generation
 from baremetal_acc.emulator.hw.parameters import MachineMaker
 from baremetal_acc.emulator.image import ImageFormat
@@ -369,6 +376,7 @@ def _add_gpu(
             requester=baseboard.manager,
             device=device,
             blocks=lambda: measured(gpu, erot),
+            opaque=lambda: named_version(gpu),
         )
 
 

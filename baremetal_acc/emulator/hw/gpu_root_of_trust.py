@@ -10,7 +10,7 @@ from baremetal_acc.emulator.parts import EmulatedComponent
 from baremetal_acc.emulator.redfish.resource import Body, Resource, Writables, collection, ref
 from baremetal_acc.emulator.redfish.view import View
 from baremetal_acc.emulator.spdm import FIRMWARE as MUTABLE_FIRMWARE
-from baremetal_acc.emulator.spdm import HARDWARE, ROM, MeasurementBlock
+from baremetal_acc.emulator.spdm import HARDWARE, ROM, MeasurementBlock, opaque_version
 
 COMPONENTS = 'Oem/NvidiaRoT/RoTProtectedComponents'
 
@@ -66,6 +66,11 @@ def measured(gpu: EmulatedComponent, erot: EmulatedComponent) -> tuple[Measureme
         MeasurementBlock(index=3, kind=MUTABLE_FIRMWARE, value=measurement(erot)),
         MeasurementBlock(index=4, kind=HARDWARE, value=hashlib.sha256(b'straps').digest()),
     )
+
+
+def named_version(gpu: EmulatedComponent) -> bytes:
+    """The opaque data that a root of trust signs with its measurements: the version of the GPU's firmware."""
+    return opaque_version(gpu.active.version if gpu.active is not None else '')
 
 
 def measurement(component: EmulatedComponent) -> bytes:

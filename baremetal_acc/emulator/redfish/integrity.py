@@ -46,16 +46,17 @@ def add_integrity(
     device: str,
     blocks: Callable[[], tuple[MeasurementBlock, ...]],
     version: str = '1.2',
+    opaque: Callable[[], bytes] = bytes,
 ) -> None:
     """Add the ComponentIntegrity of a root of trust, with the certificates of the device.
 
     :param target: the root of trust's own resource; ``protects`` the protected components; ``requester`` the Manager that
         requests the measurements.
-    :param blocks: the measurement blocks now, without that of the device mode.
+    :param blocks: the measurement blocks now, without that of the device mode; ``opaque`` is the opaque data with them.
     """
     uri = f'{COLLECTION}/{name}'
     certificates = f'{target}/Certificates'
-    responder = _Responder(view=view, authority=authority, name=name, uri=uri, device=device, blocks=blocks, version=version)
+    responder = _Responder(view=view, authority=authority, name=name, uri=uri, device=device, blocks=blocks, version=version, opaque=opaque)
     if not view.tree.has(COLLECTION):
         view.tree.add(collection(COLLECTION, 'ComponentIntegrity', view.tree.joined(COLLECTION)))
     view.tree.add(
@@ -123,6 +124,7 @@ class _Responder:
         device: str,
         blocks: Callable[[], tuple[MeasurementBlock, ...]],
         version: str,
+        opaque: Callable[[], bytes],
     ) -> None:
         self._view = view
         self._authority = authority
@@ -131,6 +133,7 @@ class _Responder:
         self._device = device
         self._blocks = blocks
         self._version = version
+        self._opaque = opaque
         self._identities: dict[str, SpdmIdentity] = {}
         self._last: bytes | None = None
 
@@ -169,6 +172,7 @@ class _Responder:
             nonce=secrets.token_bytes(NONCE_BYTES) if how in ('stale-nonce', 'replayed') else nonce,
             version=self._version,
             signed=how != 'unsigned',
+            opaque=self._opaque(),
         )
         return said[: len(said) // 2] if how == 'truncated' else said
 

@@ -72,7 +72,7 @@ def issue(
         return replace(state, certificate=None)
     lifecycle = state.lifecycle + 1
     occasion = _occasion(task, state, tools, by, lifecycle)
-    seen = findings.with_measurements_compared(inventory, tools.catalogue)
+    seen = findings.with_measurements_compared(inventory, tools.catalogue, tools.references)
     certificate = statement.issue(seen, verdict, tools.baseline, node, evidence, occasion, findings.sentence)
     which = certificate.reference
     data = envelope.seal(certificate, by)

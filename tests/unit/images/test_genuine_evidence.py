@@ -22,7 +22,7 @@ from tests.unit.images.genuine import Evidence
 
 EVERY_BYTE = os.environ.get('BAREMETAL_ACC_EVIDENCE') == 'all'
 
-SAMPLE = 89
+SAMPLE = 181
 """One byte in so many is changed without BAREMETAL_ACC_EVIDENCE=all: a prime, so that all fields have their turn."""
 
 ALL = genuine.evidence()

@@ -223,7 +223,7 @@ def test_no_bytes_make_the_reader_fail(data: bytes, start: bytes):
 def test_a_byte_of_a_signed_manifest_that_was_changed_gives_no_other_values(data: bytes):
     """It is refused; a byte that the signature does not cover, such as a blank in a certificate, changes nothing."""
     whole = read(data)
-    for at in range(0, len(data), 23):
+    for at in range(0, len(data), 67):
         other = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
         try:
             assert whole.references == read(other).references, at
