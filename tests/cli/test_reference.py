@@ -12,8 +12,8 @@ from tests.cli.desk import CONF, Desk, Done
 
 pytest.importorskip('signxml', reason="needs the libraries of the extra: pip install 'baremetal-acc[reference]'")
 
-from tests.unit.images import manifests, spdm_device  # noqa: E402
-from tests.unit.images.manifests import resource, signed_corim, signed_tag, tag  # noqa: E402
+from tests.unit.images import manifests, spdm_device
+from tests.unit.images.manifests import resource, signed_corim, signed_tag, tag
 
 
 @pytest.fixture

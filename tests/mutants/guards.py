@@ -1690,6 +1690,20 @@ GUARDS = (
         tests='tests/unit/planning/test_attestation.py',
     ),
     Guard(
+        name='pass a measurement that differs from what its maker published',
+        file='baremetal_acc/planning/attestation.py',
+        guard='    if wrong or any(isinstance(r, ReferenceCompared) and r.differing for r in results):\n',
+        gone='    if wrong:\n',
+        tests='tests/unit/planning/test_reference_values.py',
+    ),
+    Guard(
+        name='take a certificate with bytes that its issuer did not sign',
+        file='baremetal_acc/images/trust/chains.py',
+        guard='    if _unused_bits(certificate):\n',
+        gone='    if False:\n',
+        tests='tests/unit/images/test_spdm.py',
+    ),
+    Guard(
         name='certify a path that is open',
         file='baremetal_acc/certificates/statement.py',
         guard='        reasons += _open(card, verdict, occasion)\n',

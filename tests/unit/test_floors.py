@@ -128,6 +128,9 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'greenlet': ('wait',),
     'rich': ('cli.output.terminal', 'demo.screen'),
     'shtab': ('cli.commands.complete',),
+    'cbor2': ('images.reference.corim',),
+    'lxml': ('images.reference.swid',),
+    'signxml': ('images.reference.swid',),
     'cryptography': ('bmc.ipmi.rmcp', 'images', 'certificates', 'emulator'),
 }
 

@@ -291,7 +291,7 @@ ROOMS = {path.stem for path in (TREE / 'baremetal_acc').iterdir() if path.suffix
 @pytest.mark.parametrize(
     ('section', 'rooms'),
     [
-        ('core', ROOMS - {'demo', 'emulator', 'pools'}),
+        ('core+reference', ROOMS - {'demo', 'emulator', 'pools'}),
         ('fleet+demand', {'pools'}),
         ('emulator', {'emulator'}),
         ('ironic', {'baremetal_acc_ironic'}),

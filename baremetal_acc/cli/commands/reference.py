@@ -63,7 +63,7 @@ class ReferenceImportCommand(command.Command):
             '--integrity',
             default='*',
             metavar='PATTERN',
-            help='only for roots of trust (ComponentIntegrity) whose Id matches this shell pattern, such as "HGX_IRoT_GPU_*" '
+            help='only for roots of trust (ComponentIntegrity) whose Id matches this shell pattern, such as "*_IRoT_GPU_*" '
             '(default: all)',
         )
         parser.add_argument(
@@ -164,7 +164,9 @@ def _added(path: Path, content: str, found: list[tuple[str, Manifest]], pattern:
                 known.append(reference)
             elif replace(same[0], source=None) != replace(reference, source=None):
                 what = f'has other values for {reference.component} {reference.version} than {path} or another manifest'
-                raise DocumentError(path=name, what=what, hint='remove the [[reference]] that is wrong from the catalogue first')
+                raise DocumentError(
+                    path=name, what=what, hint='remove the [[reference]] that is wrong from the catalogue first'
+                )
     return tuple(added)
 
 

@@ -56,7 +56,9 @@ def add_integrity(
     """
     uri = f'{COLLECTION}/{name}'
     certificates = f'{target}/Certificates'
-    responder = _Responder(view=view, authority=authority, name=name, uri=uri, device=device, blocks=blocks, version=version, opaque=opaque)
+    responder = _Responder(
+        view=view, authority=authority, name=name, uri=uri, device=device, blocks=blocks, version=version, opaque=opaque
+    )
     if not view.tree.has(COLLECTION):
         view.tree.add(collection(COLLECTION, 'ComponentIntegrity', view.tree.joined(COLLECTION)))
     view.tree.add(

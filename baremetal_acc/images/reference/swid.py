@@ -16,8 +16,9 @@ from datetime import datetime
 
 from cryptography import x509
 from lxml import etree
-from signxml import DigestAlgorithm, SignatureConfiguration, SignatureMethod, XMLVerifier
+from signxml.algorithms import DigestAlgorithm, SignatureMethod
 from signxml.exceptions import SignXMLException
+from signxml.verifier import SignatureConfiguration, XMLVerifier
 
 from baremetal_acc.images.reference.manifest import (
     HEX_DIGITS,

@@ -35,6 +35,9 @@ _KNOWN_CRITICAL = frozenset(
 )
 """Critical extensions that are checked here, or that do not limit what a signature is for."""
 
+_NOT_ISSUED: tuple[type[Exception], ...] = (InvalidSignature, *UNREADABLE)
+"""What cryptography raises for a certificate that another one has not issued."""
+
 E = TypeVar('E', bound=x509.ExtensionType)
 
 
@@ -214,7 +217,7 @@ def issued(certificate: x509.Certificate, issuer: x509.Certificate, profile: Pro
         return False
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (InvalidSignature, *UNREADABLE):
+    except _NOT_ISSUED:
         return False
     return True
 

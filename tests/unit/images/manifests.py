@@ -37,10 +37,10 @@ RESOURCES = (resource(0, 'a' * 96), resource(1, 'b' * 96, 'c' * 96), resource(2,
 def tag(*resources: str, version: str = '96.00.74.00.20', prolog: str = '', more: str = '') -> bytes:
     """An SWID tag that nobody has signed."""
     payload = ''.join(resources or RESOURCES)
-    return (
-        f'{prolog}<SoftwareIdentity xmlns="{SWID}" xmlns:h="http://www.w3.org/2001/04/xmlenc#sha384" name="GH100" tagId="tag-1">'
-        f'<Meta colloquialVersion="{version}" edition="GPU" product="GH100"/><Payload>{payload}</Payload>{more}</SoftwareIdentity>'
-    ).encode()
+    names = f'xmlns="{SWID}" xmlns:h="http://www.w3.org/2001/04/xmlenc#sha384"'
+    meta = f'<Meta colloquialVersion="{version}" edition="GPU" product="GH100"/>'
+    head = f'{prolog}<SoftwareIdentity {names} name="GH100" tagId="tag-1">'
+    return f'{head}{meta}<Payload>{payload}</Payload>{more}</SoftwareIdentity>'.encode()
 
 
 def signed_tag(data: bytes | None = None, key: Any = KEY, path: tuple[x509.Certificate, ...] = PATH, **otherwise: Any) -> bytes:

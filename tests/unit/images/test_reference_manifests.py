@@ -296,7 +296,7 @@ def test_genuine_evidence_names_its_versions_and_is_compared_with_the_published_
                 assert {'vbios': '96.00.74.00.20', 'driver': '580.159.03'} == versions
             case _:
                 assert {'vbios': '96.00.A5.00.01', 'driver': '590.12'} == versions
-        pairs |= {one.name: result for result in results if isinstance(result, ReferenceCompared)}
+        pairs.update((one.name, result) for result in results if isinstance(result, ReferenceCompared))
         assert all(isinstance(result, NoReference) for result in results if one.name not in pairs)
     assert ['hopperAttestationReport.txt'] == list(pairs)
     (result,) = pairs.values()
