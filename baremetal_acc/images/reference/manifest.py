@@ -173,10 +173,11 @@ def _reader(form: ManifestFormat) -> Callable[[bytes, tuple[x509.Certificate, ..
     try:
         module: ModuleType = importlib.import_module(f'baremetal_acc.images.reference.{form}')
     except ModuleNotFoundError as exc:
-        if (exc.name or '').startswith('baremetal_acc'):
+        library = (exc.name or '').partition('.')[0]
+        if library == 'baremetal_acc':
             raise
         hint = "pip install 'baremetal-acc[reference]'"
-        raise LocalError('signed reference values', f'{exc.name} is not installed', hint=hint) from exc
+        raise LocalError('signed reference values', f'{library} is not installed', hint=hint) from exc
     found: Callable[[bytes, tuple[x509.Certificate, ...], datetime], Signed] = module.signed
     return found
 

@@ -235,9 +235,10 @@ def test_without_the_libraries_the_error_names_the_extra(monkeypatch: pytest.Mon
     """Nothing else of the package needs them."""
     for name, data in (('signxml', signed_tag()), ('cbor2', signed_corim())):
         with monkeypatch.context() as patched:
+            loaded = [one for one in sys.modules if one.startswith(f'{name}.')]
+            for module in (*loaded, 'baremetal_acc.images.reference.swid', 'baremetal_acc.images.reference.corim'):
+                patched.delitem(sys.modules, module, raising=False)
             patched.setitem(sys.modules, name, None)
-            for module in ('swid', 'corim'):
-                patched.delitem(sys.modules, f'baremetal_acc.images.reference.{module}', raising=False)
             with pytest.raises(LocalError, match=f'{name} is not installed') as caught:
                 read(data)
             assert "pip install 'baremetal-acc[reference]'" == caught.value.hint
