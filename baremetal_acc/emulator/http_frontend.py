@@ -54,10 +54,13 @@ class Site(Protocol):
 
 
 class HttpFrontend:
-    """The HTTP frontend of one site."""
+    """The HTTP frontend of one site.
+
+    :ivar site: the site.
+    """
 
     def __init__(self, site: Site, knobs: Knobs | None = None) -> None:
-        self._site = site
+        self.site = site
         self._knobs = knobs or Knobs()
         self._slots = asyncio.Semaphore(self._knobs.slots) if self._knobs.slots else None
         self.counters = Counters()
@@ -85,7 +88,7 @@ class HttpFrontend:
                 headers={name.lower(): value for name, value in http.headers.items()},
             )
             try:
-                reply = await self._site.respond(http, request)
+                reply = await self.site.respond(http, request)
             except Cut:
                 if http.transport is not None:
                     http.transport.abort()

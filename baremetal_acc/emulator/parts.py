@@ -377,6 +377,8 @@ class EmulatedBmc:
     :ivar reserved: the components for which uploads are arriving.
     :ivar life: how often it has restarted.
     :ivar lockdowns: the locks under which it changes no other setting and takes no update.
+    :ivar host_paths: the paths of its host to it (``kcs``, ``redfish``, ...), with the locks that each close the path.
+    :ivar host_limits: those of these locks that limit the privilege of the host instead of switching the path off.
     """
 
     name: str
@@ -389,6 +391,8 @@ class EmulatedBmc:
     reserved: set[str] = field(default_factory=set)
     life: int = 0
     lockdowns: list[str] = field(default_factory=list)
+    host_paths: dict[str, list[str]] = field(default_factory=dict)
+    host_limits: list[str] = field(default_factory=list)
 
 
 def message(

@@ -10,7 +10,7 @@ import shutil
 import ssl
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.bmc_site import BmcSite
 from baremetal_acc.emulator.host_agent_api import HostAgentSite
 from baremetal_acc.emulator.http_frontend import CountingServer, HttpFrontend, Knobs
+from baremetal_acc.emulator.host_interface import HOST_NETWORKS, HostInterfaceSite
 from baremetal_acc.emulator.hw.parameters import ProductParameters
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.journal import RequestJournal
@@ -45,6 +46,7 @@ class Serving:
     :param state: directory that keeps the state of the machine between runs of the emulator; None: the state is not kept.
     :param no_auth: the BMCs answer requests without authentication.
     :param ipmi: the BMCs of a product also speak IPMI; None: they do not. With ``port``, the UDP port has the same number.
+    :param host_interfaces: each network by which a host speaks Redfish to its BMC has a port of its own, on loopback.
     """
 
     listen: str = LOOPBACK
@@ -54,6 +56,7 @@ class Serving:
     state: Path | None = None
     no_auth: bool = False
     ipmi: IpmiOptions | None = None
+    host_interfaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class ServerAddress:
 
     :ivar ipmi_port: the UDP port of IPMI; None: no IPMI.
     :ivar system_interface_port: the TCP port of the system interface, the host's path to the BMC; None: no IPMI.
+    :ivar host_interfaces: the addresses by which the host speaks Redfish to the BMC, by path; with ``Serving.host_interfaces``.
     """
 
     address: str
@@ -71,6 +75,7 @@ class ServerAddress:
     system: str | None
     ipmi_port: int | None = None
     system_interface_port: int | None = None
+    host_interfaces: Mapping[str, str] = field(default_factory=dict)
 
 
 class Emulator:
@@ -168,13 +173,28 @@ class Emulator:
         self._fronts[name] = front
         port = await self._listen(front, self.serving.listen, wanted, context)
         host = f'[{self.serving.listen}]' if ':' in self.serving.listen else self.serving.listen
+        scheme = 'https' if context else 'http'
         self.bmcs[name] = ServerAddress(
-            address=f'{"https" if context else "http"}://{host}:{port}',
+            address=f'{scheme}://{host}:{port}',
             username=user.name,
             password=user.password,
             verify_ca=verify_ca,
             system=system,
+            host_interfaces=await self._serve_host_interfaces(name, front, scheme, context),
         )
+
+    async def _serve_host_interfaces(
+        self, name: str, front: HttpFrontend, scheme: str, context: ssl.SSLContext | None
+    ) -> Mapping[str, str]:
+        if self.product is None or not self.serving.host_interfaces:
+            return {}
+        found = {}
+        for path in self.product.machine.bmcs[name].host_paths:
+            if path in HOST_NETWORKS:
+                site = HostInterfaceSite(front.site, self.product.machine, name, path)
+                port = await self._listen(HttpFrontend(site, self.serving.knobs), LOOPBACK, 0, context)
+                found[path] = f'{scheme}://{LOOPBACK}:{port}'
+        return found
 
     def _ipmi_site(self, name: str, options: IpmiOptions) -> IpmiSite:
         assert self.product is not None  # noqa: S101 a recording speaks no IPMI
@@ -237,6 +257,7 @@ class Emulator:
                 }
                 | ({} if one.ipmi_port is None else {'ipmi_port': one.ipmi_port})
                 | ({} if one.system_interface_port is None else {'system_interface_port': one.system_interface_port})
+                | ({'host_interfaces': dict(one.host_interfaces)} if one.host_interfaces else {})
                 for name, one in self.bmcs.items()
             },
             'door': self.door,

@@ -17,6 +17,7 @@ Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Red
 
 from baremetal_acc.bmc.driver import Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.harmless_write import LOCATE_SYSTEM
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -32,6 +33,7 @@ class HostInterface(BooleanPropertyMechanism):
         read_back='HostInterface.InterfaceEnabled of each Manager',
         cannot_prove='that it stays off where KCS is open; that the host has no other way to the network of the BMC',
         source='DSP8010 2025.4, HostInterface v1_3_2; DSP0270 1.3; recordings',
+        harmless=(LOCATE_SYSTEM,),
     )
     leads = (Lead(path=('HostInterfaces',), is_collection=True),)
     path = ('InterfaceEnabled',)

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from baremetal_acc.bmc.driver import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.bmc_setting import BmcWideMechanism, SettingPlace
+from baremetal_acc.locks.harmless_write import KEEP_CHANNEL_ACCESS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -45,6 +46,7 @@ class FirmwareFirewall(BmcWideMechanism):
         read_back='Get Command Support, Get Configurable Commands and Get Command Enables of channel Fh',
         cannot_prove='that commands of the vendor that cannot be closed write nothing',
         source='IPMI 2.0 revision 1.1, chapter 21',
+        harmless=(KEEP_CHANNEL_ACCESS,),
         # A controller may keep it in volatile memory; it cannot be told whether this one does.
         volatile=True,
     )

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from baremetal_acc.bmc.driver import Reader
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism, FoundSetting, systems
+from baremetal_acc.locks.harmless_write import IDENTIFY_CHASSIS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -32,6 +33,7 @@ class IpmiHostInterface(BooleanPropertyMechanism):
         read_back='ComputerSystem, IPMIHostInterface.ServiceEnabled',
         cannot_prove='when it takes effect, and that the interface refuses a command then',
         source='DSP8010 2025.4, ComputerSystem v1_25_0',
+        harmless=(IDENTIFY_CHASSIS,),
     )
     path = ('IPMIHostInterface', 'ServiceEnabled')
     closed = (False,)

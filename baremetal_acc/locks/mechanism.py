@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from baremetal_acc.bmc.driver import CardLead, Lead, Reader, Writer
+from baremetal_acc.locks.harmless_write import HarmlessWrite
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritePath
 
@@ -27,6 +28,8 @@ class MechanismInfo:
     :ivar read_back: where its state is read.
     :ivar cannot_prove: what a reading leaves open.
     :ivar source: of these facts: specification and section, or the code and recordings that show it.
+    :ivar harmless: writes of the host by which the lock can be tried, at most one for each path that it blocks; a path without
+        one cannot be tried without writing firmware or a setting that matters, or no source says what the lock does to a write.
     """
 
     hardware: str
@@ -39,6 +42,7 @@ class MechanismInfo:
     wraps: bool = False
     volatile: bool = False
     licence: str | None = None
+    harmless: tuple[HarmlessWrite, ...] = ()
 
 
 class Mechanism(Protocol):

@@ -58,6 +58,7 @@ ROWS: dict[str, Row] = {
     'supermicro_sys_lockdown': _server('supermicro-sys-lockdown', closes=_LOCKDOWN),
     'hpe_virtual_nic': _server('hpe-virtual-nic', closes=_VNIC, more=_VNIC),
     'ami_kcs': _server('ami-kcs', closes=_WAYS['kcs']),
+    'ipmi_host_interface': _server('ipmi-host-interface', closes=_WAYS['kcs']),
     'write_protected': Row(
         product='lock-server',
         model='h100',
@@ -77,8 +78,8 @@ ROWS: dict[str, Row] = {
     **{name: _of(switch) for name, switch in switches().items()},
 }
 
-ELSEWHERE = ('ipmi_firmware_firewall', 'ipmi_host_interface')
-"""Of BMCs that are spoken to by IPMI: tests/cli/test_ipmi_lock.py asks their host; and a property that no product emulates."""
+ELSEWHERE = ('ipmi_firmware_firewall',)
+"""Of BMCs that are spoken to by IPMI: tests/cli/test_ipmi_lock.py asks their host."""
 
 LIES = ('lock-ignored', 'lock-unread', 'lock-lost-on-reset', 'lock-never-in-force', 'licence-missing')
 
@@ -171,6 +172,7 @@ def test_every_mechanism_has_its_row() -> None:
         'hpe_host_authentication',
         'hpe_kcs',
         'hpe_virtual_nic',
+        'ipmi_host_interface',
         'lenovo_kcs',
         'supermicro_kcs',
         'supermicro_sys_lockdown',

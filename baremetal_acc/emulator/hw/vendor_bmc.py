@@ -6,7 +6,8 @@
 recordings; there is no recording for those of AMI. **Found by:** the extensions of the Manager, its NetworkProtocol, the Bios.
 **Locks:** ``dell-system-lockdown`` and ``supermicro-sys-lockdown`` block every path through the BMC. While one of them is
 closed, the BMC changes no other setting and accepts no update. ``supermicro-kcs``, ``hpe-kcs``, ``lenovo-kcs`` and ``ami-kcs``
-block the system interface (``kcs``); the last one takes effect with the next start of the host. ``hpe-virtual-nic`` and
+block the system interface (``kcs``); the last one takes effect with the next start of the host. ``ipmi-host-interface`` is the
+standard property of the System for the same. ``hpe-virtual-nic`` and
 ``hpe-host-authentication`` each add one more path (``vnic``, ``chif``) and its switch; the switch of the virtual NIC takes
 effect with a restart of the BMC. InterfaceEnabled of the standard host interface switches ``redfish``. **Update:** an image
 that the host sends to the BMC is written as if a user of the BMC had sent it. **Tried on:** no hardware.
@@ -39,6 +40,7 @@ def add(maker: MachineMaker, view: View) -> None:
             lockdowns.append(key)
         else:
             ways.setdefault(way, []).append(key)
+            maker.machine.bmcs[view.name].host_paths.setdefault(way, []).append(key)
     for component in tuple(maker.machine.components.values()):
         if component.bmc != view.name or not component.device or component.kind is not ImageFormat.FIRMWARE:
             continue
@@ -90,9 +92,11 @@ def _dell_lockdown(maker: MachineMaker, view: View, manager: str) -> str:
 
 def _supermicro_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     levels = ('Administrator', 'Operator', 'User', 'Callback')
-    return _supermicro(
+    key = _supermicro(
         maker, view, manager, 'KCSInterface', 'Privilege', closed='Callback', opened='Administrator', allowed=levels
     )
+    maker.machine.bmcs[view.name].host_limits.append(key)
+    return key
 
 
 def _supermicro_lockdown(maker: MachineMaker, view: View, manager: str) -> str:
@@ -163,6 +167,17 @@ def _property(
     return key
 
 
+def _ipmi_host_interface(maker: MachineMaker, view: View, manager: str) -> str:
+    system = maker.machine.systems['host'].uri
+    key = _lock(maker, view, f'{system}/IPMIHostInterface/ServiceEnabled', system, closed=False, opened=True)
+    view.tree.extend(
+        system,
+        lambda: {'IPMIHostInterface': {'ServiceEnabled': maker.machine.shown(key)}},
+        lambda: {'IPMIHostInterface': {'ServiceEnabled': view.setting(key, (bool,))}},
+    )
+    return key
+
+
 def _ami_kcs(maker: MachineMaker, view: View, manager: str) -> str:
     machine = maker.machine
     bios = f'{machine.systems["host"].uri}/Bios'
@@ -194,5 +209,6 @@ FEATURES: Mapping[str, tuple[str | None, Callable[[MachineMaker, View, str], str
     'hpe-host-authentication': (CHIF, _hpe_authentication),
     'lenovo-kcs': (KCS, _lenovo_kcs),
     'ami-kcs': (KCS, _ami_kcs),
+    'ipmi-host-interface': (KCS, _ipmi_host_interface),
 }
 """By name: the path that the feature closes (None: a lockdown, which closes all of them), and the function that adds it."""

@@ -187,7 +187,9 @@ class IpmiSite:
         self.cards: dict[str, EmulatedController] = {}
         self.messages = Messages()
         self.messages.join(self.controller)
-        interface = SystemInterface(self.controller, self.messages, on_host_reset=self._host_was_reset)
+        interface = SystemInterface(
+            self.controller, self.messages, on_host_reset=self._host_was_reset, privilege=self._privilege_of_host
+        )
         self.door = SystemDoor(interface, self.messages)
         self._host_resets = False
         self.endpoint = SessionEndpoint(
@@ -210,6 +212,7 @@ class IpmiSite:
             self._control,
             self._history if self.options.host_history else None,
             self.options.minutes_per_count,
+            now=machine.clock.now,
         )
         if self._system:
             self._chassis.join(self.controller)
@@ -321,6 +324,19 @@ class IpmiSite:
                 break
             return replace(self.controller.identity, firmware=(major, (minor >> 4) * 10 + (minor & 0xF)))
         return self.controller.identity
+
+    def _privilege_of_host(self) -> EmulatedPrivilege | None:
+        """The privilege of the host at the system interface; None: a lock has switched the interface off."""
+        bmc = self._machine.bmcs[self._bmc]
+        found = EmulatedPrivilege.ADMINISTRATOR
+        for key in bmc.host_paths.get('kcs', ()):
+            setting = self._machine.settings[key]
+            is_closed = self._machine.is_closed(key)
+            if key in bmc.host_limits and (is_closed or setting.in_force != setting.locked):
+                found = min(found, EmulatedPrivilege[str(setting.in_force).upper()])
+            elif is_closed:
+                return None
+        return found
 
     # -- power of the host --------------------------------------------------------------------------------------------
 

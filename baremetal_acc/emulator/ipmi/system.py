@@ -3,7 +3,7 @@
 """The system interface (channel Fh) of an emulated BMC, over a socket for QEMU's ``ipmi-bmc-extern``.
 
 The other end is root on the host: there is no login, and every privilege is granted. Only the firmware firewall on channel Fh
-restricts it.
+and the vendor's locks of this interface restrict it: they switch it off, and it answers nothing, or they limit the privilege.
 
 On the wire: A0h ends a message, A1h a command, AAh escapes these three, which follow with bit 4 set. A message is sequence
 number, NetFn and LUN, command, data, and a checksum over all; the answer has the same sequence number, and a completion code.
@@ -101,11 +101,18 @@ class SystemInterface:
     """The system interface of one BMC, independent of the transport.
 
     :param on_host_reset: called when the machine at the other end was reset.
+    :param privilege: returns the privilege of the host; None: the interface is switched off.
     """
 
     def __init__(
-        self, controller: EmulatedController, messages: Messages, *, on_host_reset: Callable[[], None] = lambda: None
+        self,
+        controller: EmulatedController,
+        messages: Messages,
+        *,
+        on_host_reset: Callable[[], None] = lambda: None,
+        privilege: Callable[[], EmulatedPrivilege | None] = lambda: EmulatedPrivilege.ADMINISTRATOR,
     ) -> None:
+        self._privilege = privilege
         self._controller = controller
         self._messages = messages
         self._on_host_reset = on_host_reset
@@ -118,7 +125,8 @@ class SystemInterface:
             # QEMU drops data that arrives together with a command: this one is sent only after QEMU has sent its capabilities.
             return [Frame(bytes((Signal.INTERRUPT_OFF,)), True)] if frame.content[0] == Signal.CAPABILITIES else []
         raw = frame.content
-        if len(raw) < _LEAST or checksum(raw) or raw[1] >> 2 & 1 or self._controller.is_away:
+        privilege = self._privilege()
+        if len(raw) < _LEAST or checksum(raw) or raw[1] >> 2 & 1 or self._controller.is_away or privilege is None:
             return []
         request = CommandRequest(
             channel=SYSTEM,
@@ -126,7 +134,7 @@ class SystemInterface:
             lun=raw[1] & 3,
             command=raw[2],
             data=raw[3:-1],
-            privilege=EmulatedPrivilege.ADMINISTRATOR,
+            privilege=privilege,
         )
         answer = self._controller.answer(request)
         if answer.reach is not Reach.ANSWERED:

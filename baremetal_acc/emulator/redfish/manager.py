@@ -135,7 +135,8 @@ def add_manager(
 
 def _add_host_interface(view: View, manager: str) -> None:
     uri = f'{manager}/HostInterfaces/hostusb0'
-    view.machine.add_lock(f'{uri}/InterfaceEnabled', True, locked=False, open=True, bmc=view.name, uri=uri)
+    lock = view.machine.add_lock(f'{uri}/InterfaceEnabled', True, locked=False, open=True, bmc=view.name, uri=uri)
+    view.machine.bmcs[view.name].host_paths.setdefault('redfish', []).append(lock.key)
     view.machine.add_setting(f'{uri}/CredentialBootstrapping', False, bmc=view.name, uri=uri)
     view.tree.add(
         collection(f'{manager}/HostInterfaces', 'HostInterface', [uri]),

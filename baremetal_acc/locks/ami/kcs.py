@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.bmc_setting import BmcWideMechanism, SettingPlace, below, read, systems
+from baremetal_acc.locks.harmless_write import IDENTIFY_CHASSIS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import MISSING, value_at
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
@@ -46,6 +47,7 @@ class KcsPolicy(BmcWideMechanism):
             'that the BIOS has reported the value to the BMC: the Bios shows what the last start of the host has reported'
         ),
         source='NVIDIA/libredfish nvidia_viking.rs; DSP8010 2025.4, Settings v1_4_0',
+        harmless=(IDENTIFY_CHASSIS,),
     )
 
     def places(self, reader: Reader, top: str) -> Iterator[SettingPlace]:

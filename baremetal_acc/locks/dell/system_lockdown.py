@@ -20,6 +20,7 @@ Source: NVIDIA/libredfish dell.rs, enable_bmc_lockdown; Dell, iDRAC9 user's guid
 
 from baremetal_acc.bmc.driver import Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.harmless_write import KEEP_ASSET_TAG
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -42,6 +43,7 @@ class SystemLockdown(BooleanPropertyMechanism):
             'are blocked since 4.40'
         ),
         source='NVIDIA/libredfish dell.rs; recording dell/r750-h100-bluefield2; iDRAC9 user guide, System Lockdown mode',
+        harmless=(KEEP_ASSET_TAG,),
     )
     leads = (Lead(path=('Links', 'Oem', 'Dell', 'DellAttributes'), of_its_name=True),)
     path = ('Attributes', ATTRIBUTE)

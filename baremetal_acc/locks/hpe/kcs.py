@@ -17,6 +17,7 @@ for releasing.
 
 from baremetal_acc.bmc.driver import Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.harmless_write import IDENTIFY_CHASSIS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -32,6 +33,7 @@ class HpeKcs(BooleanPropertyMechanism):
         read_back='ManagerNetworkProtocol, Oem.Hpe.KcsEnabled',
         cannot_prove='that the iLO answers nothing on the interface',
         source='NVIDIA/libredfish hpe.rs; recording hpe/dl380a-gen11-2xh100nvl',
+        harmless=(IDENTIFY_CHASSIS,),
     )
     leads = (Lead(path=('NetworkProtocol',), beside=('Oem', 'Hpe')),)
     path = ('Oem', 'Hpe', 'KcsEnabled')

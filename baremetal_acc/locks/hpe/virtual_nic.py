@@ -17,6 +17,7 @@ Source: HPE, iLO 6 Redfish reference, HpeiLO, VirtualNICEnabled and Configuratio
 
 from baremetal_acc.bmc.driver import Document, Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism, SettingPlace
+from baremetal_acc.locks.harmless_write import LOCATE_SYSTEM
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.locks.property_reading import value_at
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
@@ -37,6 +38,7 @@ class VirtualNic(BooleanPropertyMechanism):
         read_back='Manager, Oem.Hpe.VirtualNICEnabled, with ConfigurationSettings next to it',
         cannot_prove='what is in effect before the iLO was reset',
         source='HPE iLO 6 Redfish reference, HpeiLO; recording hpe/dl380a-gen11-2xh100nvl',
+        harmless=(LOCATE_SYSTEM,),
     )
     leads = (Lead(),)
     path = ('Oem', 'Hpe', 'VirtualNICEnabled')

@@ -15,6 +15,7 @@ Source: NVIDIA/libredfish lenovo.rs, enable_lockdown.
 
 from baremetal_acc.bmc.driver import Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.harmless_write import IDENTIFY_CHASSIS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -30,6 +31,7 @@ class LenovoKcs(BooleanPropertyMechanism):
         read_back='Manager, Oem.Lenovo.KCSEnabled',
         cannot_prove='that the XCC answers nothing on the interface',
         source='NVIDIA/libredfish lenovo.rs; recording lenovo/sr670v2-8xl40-bluefield2',
+        harmless=(IDENTIFY_CHASSIS,),
     )
     leads = (Lead(),)
     path = ('Oem', 'Lenovo', 'KCSEnabled')

@@ -15,6 +15,7 @@ Source: NVIDIA/libredfish supermicro.rs, lockdown; IPMI 2.0, table 6-2 (privileg
 
 from baremetal_acc.bmc.driver import Lead
 from baremetal_acc.locks.bmc_setting import BooleanPropertyMechanism
+from baremetal_acc.locks.harmless_write import IDENTIFY_CHASSIS
 from baremetal_acc.locks.mechanism import MechanismInfo
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -30,6 +31,7 @@ class KcsPrivilege(BooleanPropertyMechanism):
         read_back='Managers, Oem.Supermicro.KCSInterface, Privilege: Callback is closed',
         cannot_prove="that every command of the vendor's own is refused at privilege Callback",
         source='NVIDIA/libredfish supermicro.rs; recording supermicro/hgx-h100-8gpu',
+        harmless=(IDENTIFY_CHASSIS,),
     )
     leads = (Lead(path=('Oem', 'Supermicro', 'KCSInterface')),)
     path = ('Privilege',)

@@ -137,10 +137,10 @@ def test_the_chassis_tells_and_changes_the_truth():
     power = [True]
     controller = EmulatedController()
     EmulatedChassis(lambda: power[0], done.append).join(controller)
-    assert bytes.fromhex('00 61 00 00') == ask(controller, CHASSIS, 0x01)
+    assert bytes.fromhex('00 61 00 40') == ask(controller, CHASSIS, 0x01)
     assert b'\0' == ask(controller, CHASSIS, 0x02, b'\3')
     power[0] = False
-    assert bytes.fromhex('00 60 00 00') == ask(controller, CHASSIS, 0x01)
+    assert bytes.fromhex('00 60 00 40') == ask(controller, CHASSIS, 0x01)
     assert b'\xd5' == ask(controller, CHASSIS, 0x02, b'\2')
     assert b'\xcc' == ask(controller, CHASSIS, 0x02, b'\6')
     assert b'\xd4' == ask(controller, CHASSIS, 0x02, b'\1', privilege=EmulatedPrivilege.USER)
