@@ -141,6 +141,8 @@ soak-qemu: .venv/.installed-test
 soak-guest: .venv/.installed-test
 	tests/tools/programs.sh ipmitool qemu guest
 	$(BIN)/python -m tests.emulator_ipmi.guest
+	$(BIN)/python -m tests.emulator_ipmi.refused_writes --lie
+	$(BIN)/python -m tests.emulator_ipmi.refused_writes --write
 
 # A thousand failed boots for twenty regions of ten machines: each is programmed once (make test has three machines).
 soak-flood: .venv/.installed-test

@@ -14,7 +14,7 @@ from baremetal_acc.locks.registry import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.scheduling.provider_names import CLASSES, PREFIX
-from doc import manual, matrix, support
+from doc import manual, matrix, refused, support
 from doc.rst import plain, table
 
 IN_FORCE = {
@@ -71,6 +71,12 @@ def support_matrix() -> Iterator[str]:
     yield from support.page(about, shown, mechanisms()).splitlines()
 
 
+def harmless_writes() -> Iterator[str]:
+    """The harmless writes that mechanisms declare."""
+    found = dict.fromkeys(write for m in mechanisms() for write in m.about.harmless)
+    yield from refused.declared(found)
+
+
 def kinds() -> Iterator[str]:
     """The kinds of accelerators, with what placement has of a whole one."""
     rows = ((f'``{kind}``', plain(kind.means), f'``{CLASSES[kind]}``', f'``{PREFIX}{kind}``') for kind in Kind)
@@ -81,12 +87,14 @@ TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     'card-locks': card_locks,
     'faults': faults,
     'habits': habits,
+    'harmless-writes': harmless_writes,
     'kinds': kinds,
     'machine-locks': machine_locks,
     'manual-commands': manual.command_list,
     'manual-common': manual.common_options,
     'manual-global': manual.global_options,
     'matrix': matrix.page,
+    'refused-writes': refused.page,
     'support': support_matrix,
 }
 """What ``.. from-code::`` knows."""

@@ -112,9 +112,9 @@ class IpmiSite:
 
     def lock(self) -> None:
         """``baremetal-acc lock``, and ``verify``."""
+        self._run('lock', '--execute')
         if self._lies:
             self.machine.fault('lock-reports-locked', uri='06/40', method='06/61')
-        self._run('lock', '--execute')
         self._run('verify')
 
     def unlock(self) -> None:
@@ -225,9 +225,7 @@ def site_of(start: MachineFactory, mechanism: str, folder: Path, *, lies: bool) 
     if mechanism == FIREWALL:
         return IpmiSite(start('fpga-server', ipmi=IpmiOptions(), reset_seconds=0.1), folder, lies=lies)
     features = frozenset() if mechanism == 'host_interface' else frozenset({mechanism.replace('_', '-')})
-    machine = start(
-        'lock-server', features=features, gpus=1, ipmi=IpmiOptions(), host_interfaces=True, virtual_clock=True
-    )
+    machine = start('lock-server', features=features, gpus=1, ipmi=IpmiOptions(), host_interfaces=True, virtual_clock=True)
     return RedfishSite(machine, mechanism, lies=lies)
 
 
@@ -244,7 +242,8 @@ def tried(start: MachineFactory, mechanism: Mechanism, folder: Path, *, lies: bo
     if writes:
         site = site_of(start, mechanism.name, folder, lies=lies)
         trials = {
-            path: Trial(machine=site.machine, folder=folder, mechanism=mechanism.name, write=one) for path, one in writes.items()
+            path: Trial(machine=site.machine, folder=folder, mechanism=mechanism.name, write=one)
+            for path, one in writes.items()
         }
         for change in (lambda: None, site.lock, site.unlock):
             change()
@@ -310,7 +309,9 @@ def main() -> int:
     for mechanism in chosen:
         with tempfile.TemporaryDirectory() as folder, machines() as start:
             for row in tried(start, mechanism, Path(folder), lies=arguments.lie):
-                print(f'{row.mechanism:26} {row.path:18} {row.before:10} {row.locked:10} {row.after:10} {row.write}', flush=True)
+                print(
+                    f'{row.mechanism:26} {row.path:18} {row.before:10} {row.locked:10} {row.after:10} {row.write}', flush=True
+                )
                 rows.append(row)
     if arguments.write:
         _record(rows)
