@@ -20,8 +20,8 @@ from aiohttp import web
 from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.bmc_site import BmcSite
 from baremetal_acc.emulator.host_agent_api import HostAgentSite
-from baremetal_acc.emulator.http_frontend import CountingServer, HttpFrontend, Knobs
 from baremetal_acc.emulator.host_interface import HOST_NETWORKS, HostInterfaceSite
+from baremetal_acc.emulator.http_frontend import CountingServer, HttpFrontend, Knobs
 from baremetal_acc.emulator.hw.parameters import ProductParameters
 from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.journal import RequestJournal

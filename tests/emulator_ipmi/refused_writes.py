@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host sends each harmless write that a lock mechanism declares: it is done while the lock is open and refused while closed.
+"""Send each harmless write that a lock mechanism declares from the host: it is done with an open lock, refused with a closed one.
 
     python -m tests.emulator_ipmi.refused_writes [--only MECHANISM] [--lie] [--write]
 
 The machines are emulated, one for each mechanism. The host speaks IPMI at the system interface, with the protocol that QEMU has
-for it, and Redfish over HTTPS at the host interface. Our own code locks and unlocks the machine from outside. The operator reads
+for it, and Redfish over HTTPS at the host interface. Our code locks and unlocks the machine from outside. The operator reads
 the effect of a write from outside, too. ``--lie`` lets each BMC show its lock as closed while it is open: every path that is
 tried has to be found wrong then. ``--write`` records the outcomes in ``doc/source/refused.json``. Exit code 1 if any differs.
 """

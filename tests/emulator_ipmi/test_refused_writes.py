@@ -21,7 +21,7 @@ RIGHT = RefusedWrite(
 )
 
 SAMPLE = ('hpe_kcs', 'supermicro_kcs', 'host_interface', 'dell_system_lockdown')
-"""One mechanism of each kind; ``make soak-guest`` tries all. What the firewall refuses is tested in tests/cli/test_ipmi_lock.py."""
+"""One mechanism of each kind; ``make soak-guest`` tries all. tests/cli/test_ipmi_lock.py tests the firewall."""
 
 
 def mechanism(name):
