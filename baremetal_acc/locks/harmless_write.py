@@ -4,8 +4,8 @@
 
 A mechanism declares one for a path (:attr:`~baremetal_acc.locks.mechanism.MechanismInfo.harmless`) where a source says that the
 lock blocks such a write. It is done while the lock is open and refused while it is closed. Nothing of baremetal-acc sends it:
-a host is not to be trusted. The tests send it from the host of an emulated machine; on real hardware it is for an operator, from
-a ramdisk of their own, and never from the host of a tenant.
+a host is not to be trusted. The tests send it from the host of an emulated machine; on real hardware it is for an operator,
+from a ramdisk of their own, and never from the host of a tenant.
 """
 
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ IDENTIFY_CHASSIS = HarmlessWrite(
     shown=IpmiState(request=IpmiRequest(netfn=0x00, command=0x01, data=b''), position=2, mask=0x30),
     restores=IpmiRequest(netfn=0x00, command=0x04, data=bytes((0,))),
     effect='Chassis Identify: a lamp of the chassis is on for 15 seconds',
-    source='IPMI 2.0 revision 1.1, sections 28.5 (Chassis Identify) and 28.2 (Get Chassis Status); it needs the privilege Operator',
+    source='IPMI 2.0 revision 1.1, sections 28.5 (Chassis Identify) and 28.2 (Get Chassis Status); privilege Operator',
 )
 """For locks that switch the system interface off, or leave the host less than the privilege Operator."""
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Send each harmless write that a lock mechanism declares from the host: it is done with an open lock, refused with a closed one.
+"""Send each harmless write that a lock mechanism declares from the host: it is done when open and refused when locked.
 
     python -m tests.emulator_ipmi.refused_writes [--only MECHANISM] [--lie] [--write]
 
