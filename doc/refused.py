@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table of refused writes: which write of a host its BMC refused while a lock was closed, as ``make soak-guest`` noted it."""
+"""The table of refused writes: which writes of a host its BMC refused while a lock was closed, by ``make soak-guest``."""
 
 import json
 from collections.abc import Iterable, Iterator

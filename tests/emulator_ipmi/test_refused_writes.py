@@ -64,7 +64,7 @@ def test_an_answer_has_to_agree_with_what_the_operator_sees(monkeypatch, tmp_pat
     answers, restored = iter(seen), []
     monkeypatch.setattr(Trial, '_sent', lambda _: said)
     monkeypatch.setattr(Trial, '_seen', lambda _: next(answers))
-    monkeypatch.setattr(Trial, '_restore', restored.append)
+    monkeypatch.setattr(Trial, '_restore', lambda trial: restored.append(trial))
     trial = Trial(machine=None, folder=tmp_path, mechanism='hpe_kcs', write=mechanism('hpe_kcs').about.harmless[0])
     assert outcome is trial.outcome()
     assert (seen[0] != seen[1]) is bool(restored)
