@@ -85,7 +85,7 @@ LOCATE_SYSTEM = HarmlessWrite(
     request=SystemProperty(name='LocationIndicatorActive', value=True),
     restores=SystemProperty(name='LocationIndicatorActive', value=False),
     effect='LocationIndicatorActive of the ComputerSystem: a lamp is on until it is set to false again',
-    source='DSP8010 2025.4, ComputerSystem v1_14_0 and later, LocationIndicatorActive',
+    source='DSP8010 2025.4, ComputerSystem v1_13_0 and later, LocationIndicatorActive',
 )
 """For locks that switch a network of the host off."""
 
