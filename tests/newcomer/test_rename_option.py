@@ -34,7 +34,7 @@ MOST_FILES = 4
 READ_IN_SEVERAL = {
     'baseline': 3,
     'bmc_concurrency': 2,
-    'catalogue': 4,
+    'catalogue': 5,
     'catalogue_serial_file': 2,
     'certificate_folder': 2,
     'certificate_key': 3,

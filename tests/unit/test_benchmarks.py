@@ -473,7 +473,7 @@ def test_the_bar_of_schedules_is_about_the_worst_of_all_trees():
 def test_peers_are_locked_like_everything_else():
     """requirements/bench.txt has each requirement of the extra bench, or includes it (test_lock.py compares the versions)."""
     locked = peers.LOCK.read_text(encoding='utf-8') + ''.join(
-        (peers.LOCK.parent / f'{name}.txt').read_text(encoding='utf-8') for name in ('test', 'demo', 'core')
+        (peers.LOCK.parent / f'{name}.txt').read_text(encoding='utf-8') for name in ('cloud', 'test', 'demo', 'core')
     )
     names = {line.partition('==')[0] for line in locked.splitlines() if '==' in line}
     assert set() == {re.split('[<>=!~]', one)[0].replace('_', '-') for one in peers.requirements()} - names

@@ -410,7 +410,7 @@ def _last_inventory(task: Any, state: NodeState) -> Inventory | None:
 
 def _full_inventory(task: Any, state: NodeState, look: Inventory | None) -> Inventory | None:
     """Return the inventory of the inspection store if it is the last one."""
-    kept = record.kept_inventory(task, state.digest)
+    kept = record.kept_inventory(task, state)
     return kept if kept is not None and (look is None or kept.at >= look.at) else None
 
 

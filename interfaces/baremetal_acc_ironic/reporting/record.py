@@ -160,9 +160,9 @@ def _marked(part: Mapping[str, Any], known: StoredVerdict | None) -> dict[str, A
     return {'format': part['format'], 'inventory': part['inventory'], VERDICT_KEY: {**body, **state}}
 
 
-def kept_inventory(task: Any, wanted: str | None) -> Inventory | None:
-    """Return the inventory of the inspection store if it is the one with that digest; else None."""
-    found = None if wanted is None else kept(task, wanted)
+def kept_inventory(task: Any, state: NodeState) -> Inventory | None:
+    """Return the inventory of the inspection store if it is what we have stored last; else None."""
+    found = kept(task, state)
     return None if found is None else decode(Inventory, found['inventory'])
 
 
