@@ -13,7 +13,6 @@ from typing import Any
 from baremetal_acc.certificates import envelope
 from tests.cli.desk import BASELINE, CONF, Desk, target_of
 from tests.unit.certificates.values import certificate, sealer, write_key
-from tests.unit.images.manifests import signed_tag
 from tests.unit.images.spdm_device import ROOT, pem
 from tests.unit.images.test_pldm_package import V1_0
 
@@ -40,6 +39,9 @@ USER = 54321
 
 def prepare(folder: Path, machine: Any) -> None:
     """Write the folder that each case gets a copy of."""
+    # The parser of the commands is read from here by unit tests, which run without the libraries of the extra, too.
+    from tests.unit.images.manifests import signed_tag
+
     desk = Desk(folder=folder)
     desk.bmcs({'node-1': target_of(machine) | {'node': NODE}})
     desk.images()

@@ -55,7 +55,7 @@ from baremetal_acc.planning.plan import EVERYTHING, Part, plan
 from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.planning.verify import judged
 from baremetal_acc.policy.baseline_rules import Baseline, Exposure, Match, NodeFacts, Rule
-from baremetal_acc.render import findings, troubles
+from baremetal_acc.render import certificate_faults, findings, troubles
 from baremetal_acc.render.refusals import raise_if_unsafe
 from tests.lifecycles.host import OTHER_BYTES, Host
 from tests.lifecycles.site import Site, bytes_of, digest_of, upload
@@ -616,7 +616,8 @@ class Life:
         self.judge_hand_over(began)
         against = validity.holds(paper, now=now, node='node-1', lifecycle=state.lifecycle, deployment='d')
         if against:
-            self.wrong(f'a certificate that does not hold when it is issued: {"; ".join(against)}')
+            why = '; '.join(map(certificate_faults.sentence, against))
+            self.wrong(f'a certificate that does not hold when it is issued: {why}')
         # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.
         state.handed = judged(inventory, state.evidence, lifecycle=state.lifecycle, flow=Flow.DEPLOY)
         return ()

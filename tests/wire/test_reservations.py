@@ -3,7 +3,7 @@
 """``reserved`` that an operator has set on one of our providers stays, in a real placement, through all that we do."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -111,6 +111,20 @@ def test_it_stays_through_publications_withdrawals_and_returns(
     cloud.offer(own, 'PGPU', reserved=0)
     assert () == publisher.publish(wanted(root)).reserved
     assert ({'PGPU': (1, 0)}, {RESERVES_NOTHING}) == (cloud.offers(own), marks(cloud, own))
+
+
+@pytest.mark.parametrize('write', range(3))
+def test_it_stays_where_a_withdrawal_is_cut_off(
+    publisher: Publisher, sending: Adapter, cloud: Cloud, root: str, write: int
+) -> None:
+    """No publication has seen it before: it is noted before the inventory goes."""
+    own = gpu_of(root)
+    publisher.publish(wanted(root))
+    cloud.offer(own, 'PGPU', reserved=1)
+    with dies_before(sending, write), suppress(Stopped):
+        fresh(sending).withdraw(root)
+    fresh(sending).publish(wanted(root))
+    assert {'PGPU': (1, 1)} == cloud.offers(own)
 
 
 @pytest.mark.parametrize('operator', [0, 1])

@@ -50,6 +50,8 @@ EXAMPLES = (
     (errors.IronicRefused('x'), Exit.REFUSED),
     (errors.IronicUnreachable('x'), Exit.UNREACHABLE),
     (errors.CertificateInvalid('x'), Exit.NOT_MET),
+    (errors.CertificateUntrusted('x'), Exit.NOT_MET),
+    (errors.CertificateAltered('x'), Exit.NOT_MET),
     (errors.AccError('x'), Exit.OUR_FAULT),
 )
 
