@@ -18,7 +18,7 @@ from ironic.drivers.modules.noop import NoFirmware
 from ironic.drivers.modules.redfish.power import RedfishPower
 
 from baremetal_acc import execution
-from baremetal_acc.certificates import statement as decide_certificate
+from baremetal_acc.certificates import validity
 from baremetal_acc.execution import custody_feed
 from baremetal_acc.model.custody import Cover, Custody, Interval, Strength
 from baremetal_acc.model.job_item import WriteEvidence
@@ -258,7 +258,7 @@ def _nothing_unmet(patch: Patch) -> None:
 
     patch.setattr(execution, 'check', checked)
     patch.setattr(custody_feed, 'judged', lambda verdict, *_: verdict)
-    patch.setattr(decide_certificate, 'holds', lambda *_a, **_k: ())
+    patch.setattr(validity, 'holds', lambda *_a, **_k: ())
 
 
 def _overrides_believed(patch: Patch) -> None:

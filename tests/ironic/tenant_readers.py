@@ -123,8 +123,11 @@ _FIELDS = {
         "Says whether the node is in use, and which instance's claims in placement count. Without it, a node still counts"
         " as a tenant's by its provision state. With the UUID of another instance, that instance's claims get at most "
         'functions of the catalogue, as the rules of the baseline allow. The watch does not power off the host of a node '
-        'that has an instance, but its open cards count as exposed all the same.',
+        'that has an instance, but its open cards count as exposed all the same. The deny list reserves what the instance has '
+        'claimed, and withdraws all else; its notification names the instance.',
         'host_start',
+        'deny_list',
+        'denial',
         'alarm',
         'attach',
         'unused_nodes',
@@ -230,7 +233,7 @@ _INTERFACES = {
 
 def _interfaces() -> Iterator[tuple[str, Reader]]:
     for name, why in _INTERFACES.items():
-        modules = {'firmware': ('workers', 'status'), 'power': ('status',)}.get(name, ())
+        modules = {'firmware': ('workers', 'status', 'deny_list'), 'power': ('status',)}.get(name, ())
         yield f'/{name}_interface', _reader(why, *modules, shown=(STATIC,))
 
 

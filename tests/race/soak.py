@@ -26,6 +26,7 @@ from typing import Any
 import requests
 
 from baremetal_acc.demo.service_process import interrupt_on_signals
+from baremetal_acc.scheduling.provider_names import RESERVES_NOTHING
 from tests.race import broken, judge, publishers
 from tests.race.claimers import Claimer, guarded
 from tests.race.oracle import Oracle, Snapshot
@@ -130,7 +131,8 @@ class Race:
             lacks += [f'machine {machine.number}: {machine.told(p)} lacks our trait' for p in bare]
             tree = machine.tree(self.shared.truth(machine.number))
             for p in tree.providers:
-                if snapshot.traits.get(p.uuid, frozenset()) != p.traits:
+                mark = set() if p.reserves else {RESERVES_NOTHING}
+                if snapshot.traits.get(p.uuid, frozenset()) != p.traits | mark:
                     lacks.append(f'machine {machine.number}: traits of {machine.told(p.uuid)}')
                 if snapshot.providers.get(p.uuid, (0, '', ''))[2] != p.parent_uuid:
                     lacks.append(f'machine {machine.number}: {machine.told(p.uuid)} lies below another one')
