@@ -145,7 +145,10 @@ def read(data: bytes, path: str, authorities: tuple[x509.Certificate, ...], at: 
         signer = found.path[0]
         key = fingerprint(usable(signer.public_key()))
     except Untrusted as exc:
-        hint = 'the values are not used; get the manifest and the root again from the maker'
+        hint = (
+            'the values are not used; get the manifest and the root again from the maker, or, if certificates have only '
+            'expired, name a day on which they were valid (--at)'
+        )
         raise DocumentError(path=path, what=f'its signature is not trusted: {exc}', hint=hint) from None
     except Malformed as exc:
         hint = 'supported are signed SWID tags with TCG RIM (XML) and signed CoRIM (CBOR)'
