@@ -74,6 +74,8 @@ compute_driver = ironic.IronicDriver
 transport_url = {bus}
 # 60 by default: how soon Nova notices that a machine is available again.
 update_resources_interval = 4
+# 60 by default: how long nova-compute may wait after its start before it looks for nodes.
+periodic_fuzzy_delay = 0
 heal_instance_info_cache_interval = -1
 [api_database]
 connection = {api}
