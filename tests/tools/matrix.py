@@ -37,12 +37,12 @@ CONSTRAINTS = ('lowest', *series.SERIES, 'newest')
 
 CELLS = tuple((python, constraints) for python in PYTHONS for constraints in CONSTRAINTS)
 
-PARTS = (bounds.CORE, 'demand', 'emulator', 'fleet', 'ironic', 'demo')
+PARTS = (bounds.CORE, 'demand', 'emulator', 'fleet', 'reference', 'ironic', 'demo')
 """What is installed of setup.cfg: the core and the extras that somebody runs."""
 
 TOOLS = (
-    *('WebTest', 'ddt', 'fixtures', 'hypothesis', 'jsonschema', 'oslotest', 'packaging', 'PyMySQL', 'pytest', 'pytest-xdist'),
-    *('python-ironicclient', 'requests-mock', 'setuptools', 'testtools'),
+    *('WebTest', 'ddt', 'fixtures', 'hypothesis', 'in-toto-attestation', 'jsonschema', 'oslotest', 'packaging', 'PyMySQL'),
+    *('pytest', 'pytest-xdist', 'python-ironicclient', 'requests-mock', 'securesystemslib', 'setuptools', 'testtools'),
 )
 """What the tests import beside that, always in the newest version that the rest allows."""
 
