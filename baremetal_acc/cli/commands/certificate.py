@@ -48,6 +48,9 @@ _KEY = 'baremetal_acc'
 _MOST = 8 * 1024 * 1024
 """The most bytes that are read of a node as Ironic's API shows it."""
 
+_AGAIN = 'the state of the node was cut off or changed: print it again, with baremetal node show -f json NODE'
+"""What to do about a certificate that is not whole in what Ironic's API showed."""
+
 _KEPT = ('Target', 'Lifecycle', 'Deployment', 'Key', 'File')
 
 _LONGEST = timedelta(days=3650)
@@ -243,11 +246,13 @@ class Extract(ReportCommand):
         if not isinstance(packed, str):
             where = kept.get('where')
             places = [str(place) for place in where] if isinstance(where, list) else []
-            hint = f'it is stored at {", ".join(places)}' if places else None
+            hint = f'it is stored at {", ".join(places)}' if places else _AGAIN
             raise CertificateInvalid('the certificate itself is not stored in the node', where=label, hint=hint)
         data = envelope.unpacked(packed)
         if envelope.digest(data) != digest:
-            raise CertificateInvalid(f'the digest is {envelope.digest(data)}, but {digest} was issued', where=label)
+            raise CertificateInvalid(
+                f'the digest is {envelope.digest(data)}, but {digest} was issued', where=label, hint=_AGAIN
+            )
         certificate = envelope.unchecked(data)
         if kept.get('superseded') is not False:
             text.warn(f'{label}: the certificate is no longer valid: the node was returned after the hand-over')
@@ -343,7 +348,11 @@ def _kept(data: bytes, label: str) -> Json:
     for key in ('driver_internal_info', _KEY, 'certificate'):
         shown = shown.get(key) if isinstance(shown, dict) else None
     if not isinstance(shown, dict):
-        raise CertificateInvalid('Ironic has stored no certificate in this node', where=label)
+        raise CertificateInvalid(
+            'Ironic has stored no certificate in this node',
+            where=label,
+            hint='only a node that was deployed with certificate_key set has one: baremetal node show -f json NODE prints it',
+        )
     return shown
 
 
@@ -362,7 +371,9 @@ def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, fo
         _write(Path(path), data + b'\n')
         found = _read(path, envelope.MAX_SIZE + 1)
     if envelope.opened(found, by.trust) != certificate:
-        raise CertificateInvalid('what was read back is not what was written', where=path)
+        raise CertificateInvalid(
+            'what was read back is not what was written', where=path, hint='check the disk and who writes there'
+        )
     return _body(target, certificate, data, path)
 
 
