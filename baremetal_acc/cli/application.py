@@ -91,10 +91,7 @@ class App(app.App):
         if rest and self.options.deferred_help:
             self.options.deferred_help = False
             # From the first option on these are arguments of the command, whose help needs none of them.
-            words = list(itertools.takewhile(lambda word: not word.startswith('-'), rest))
-            if words and not any(name.startswith(words[0]) for name, _ in self.command_manager):
-                raise self._no_such(words[0])
-            rest = ['help', *words]
+            rest = ['help', *itertools.takewhile(lambda word: not word.startswith('-'), rest)]
         self.print_help_if_requested()
         if not rest:
             self.parser.print_help(self.stderr)
@@ -114,7 +111,10 @@ class App(app.App):
         parser = made.get_parser(f'{self.NAME} {name}')
         if name == 'help':
             strict(parser)  # it is cliff's
-        return made.run(parser.parse_args(rest))
+        parsed = parser.parse_args(rest)
+        if name == 'help' and parsed.cmd and not any(one.startswith(parsed.cmd[0]) for one, _ in self.command_manager):
+            raise self._no_such(parsed.cmd[0])
+        return made.run(parsed)
 
     def _no_such(self, word: str) -> UsageError:
         hint = did_you_mean(word, [name for name, _ in self.command_manager]) or f'see {self.NAME} --help'

@@ -290,7 +290,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     parts = urlsplit(arguments.address)
     name = names[0] if names else '-'.join(filter(None, (parts.hostname, parts.port and str(parts.port)))).replace(':', '.')
     if not target_fields.NAME.fullmatch(name):
-        raise UsageError(argument='--target', what=f'{name!r} is not a valid name: {target_fields.NAME_EXPECTED}')
+        raise UsageError(argument='--target', what=f'{name!r} is not a valid name', hint=target_fields.NAME_EXPECTED)
     if arguments.password_file:
         secret = Secret(source=TargetSource.FILE, text=str(Path(arguments.password_file).absolute()))
     elif environ.get(PASSWORD_VARIABLE):

@@ -196,18 +196,22 @@ class Services:
     def _prepare_state(self) -> None:
         for path in self._ironic_conf_extra:
             if not path.is_file():
-                raise UsageError(argument='--ironic-conf-extra', what=f'{path} is not a file')
+                raise UsageError(
+                    argument='--ironic-conf-extra', what=f'{path} is not a file', hint='name a file of ironic.conf.d'
+                )
         if any(character in str(self._state) for character in '$%?#\n'):
             raise UsageError(
                 argument='--state',
                 what=f'{self._state} contains a character that a database URL does not allow ($ % ? # or a newline)',
+                hint='name another folder',
             )
         try:
             self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in ('http', 'lock', 'placement', 'tmp'):
                 (self._state / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as exc:
-            raise UsageError(argument='--state', what=f'{self._state} cannot be used: {exc.strerror}') from exc
+            what = f'{self._state} cannot be used: {exc.strerror}'
+            raise UsageError(argument='--state', what=what, hint='name another folder') from exc
         self._ports = choose_ports(self._state / 'ports.json', ('ironic', 'placement'))
 
     def _start_emulator(self, product: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from baremetal_acc import standard_streams
 from baremetal_acc.emulator.access import CurrentUser
 from baremetal_acc.emulator.habit import HABITS as REDFISH_HABITS
 from baremetal_acc.emulator.http_frontend import Knobs
@@ -58,6 +59,15 @@ _FOR_IPMI = (
     'hpm_habit',
     'inventory_habit',
 )
+
+_NOT_SERVED = 1
+"""The exit code of an emulator that could not serve."""
+
+_NO_RECORDING = 'name a product instead of --recording'
+_A_FILE = 'name a file in a folder in which you may write'
+_AN_ADDRESS = 'give an address of this machine'
+_TO_SERVE = 'check --listen, --port and --state, and what this process may open'
+"""What to do about an argument."""
 
 N = TypeVar('N', int, float)
 
@@ -218,16 +228,29 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         emulator = _emulator(arguments)
     except (BadParameter, BadRecording, BadUsers) as exc:
-        sys.stderr.write(f'emulate: {exc}\n')
-        return 2
+        return _failed(str(exc), 2)
     try:
         return asyncio.run(_serve(emulator, arguments))
     except BadParameter as exc:
-        sys.stderr.write(f'emulate: {exc}\n')
-        return 2
-    except (OSError, BadState) as exc:
-        sys.stderr.write(f'emulate: cannot serve: {exc}\n')
-        return 1
+        return _failed(str(exc), 2)
+    except BadState as exc:
+        return _failed(f'cannot serve: {exc}', _NOT_SERVED)
+    except UnicodeError:  # of the IDNA encoding of --listen
+        return _failed(f'--listen: {arguments.listen}: is neither an address nor a host name ({_AN_ADDRESS})', 2)
+    except OSError as exc:
+        return _failed(f'cannot serve: {exc} ({_TO_SERVE})', _NOT_SERVED)
+
+
+def _failed(what: str, code: int) -> int:
+    """Write an error as one line, and return the exit code."""
+    line = ''.join(one if one.isprintable() else repr(one)[1:-1] for one in what)
+    try:
+        sys.stderr.write(f'emulate: {line}\n')
+    except OSError:
+        standard_streams.discard(sys.stderr)
+    if code == _NOT_SERVED:
+        standard_streams.discard(sys.stdout)  # what it could not show, if the standard output was what failed
+    return code
 
 
 def _emulator(arguments: argparse.Namespace) -> Emulator:
@@ -245,7 +268,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         _check_for_ipmi(arguments, users)
     if arguments.recording is not None:
         if arguments.habit:
-            raise BadParameter('--habit: a recorded tree has no habits; name a product instead of --recording')
+            raise BadParameter('--habit: a recorded tree has no habits', hint=_NO_RECORDING)
         chosen = users.get('recording') or users.get('*') or ()
         return Emulator(
             serving,
@@ -276,7 +299,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     product = build(arguments.product, parameters)
     if arguments.write_spdm_root is not None:
         if product.authority is None:
-            raise BadParameter('--write-spdm-root: no device signs measurements; add --feature spdm')
+            raise BadParameter('--write-spdm-root: no device signs measurements', hint='add --feature spdm')
         _write('--write-spdm-root', arguments.write_spdm_root, product.authority.root())
     return Emulator(serving, product=product)
 
@@ -290,12 +313,12 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
         for name in _FOR_IPMI:
             value = getattr(arguments, name)
             if value or isinstance(value, float):
-                raise BadParameter(f'--{name.replace("_", "-")}: requires --ipmi')
+                raise BadParameter(f'--{name.replace("_", "-")}: the BMCs have no IPMI', hint='add --ipmi')
         return None
     if arguments.no_firewall and arguments.firewall_habit:
-        raise BadParameter('--firewall-habit: cannot be used with --no-firewall')
+        raise BadParameter('--firewall-habit: the BMCs have no firmware firewall', hint='omit --no-firewall')
     if arguments.no_hpm and arguments.hpm_habit:
-        raise BadParameter('--hpm-habit: cannot be used with --no-hpm')
+        raise BadParameter('--hpm-habit: the BMCs have no HPM.1', hint='omit --no-hpm')
     usual = IpmiOptions()
     return replace(
         usual,
@@ -327,11 +350,13 @@ def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[Cur
     :raises BadUsers: a password is longer than IPMI allows.
     """
     if arguments.recording is not None:
-        raise BadParameter('--ipmi: a recorded tree has no IPMI; name a product instead of --recording')
+        raise BadParameter('--ipmi: a recorded tree has no IPMI', hint=_NO_RECORDING)
     for bmc, accounts in users.items():
         for user in accounts:
             if len(user.password.encode()) > LONGEST_PASSWORD:
-                raise BadUsers(f'--ipmi: the password of {user.name} ({bmc}) has more than {LONGEST_PASSWORD} bytes')
+                raise BadUsers(
+                    f'--ipmi: the password of {user.name} ({bmc}) has more than {LONGEST_PASSWORD} bytes (choose a shorter one)'
+                )
 
 
 def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[CurrentUser, ...]]:
@@ -354,7 +379,8 @@ def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[CurrentUser, ...
             for bmc, accounts in document.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadUsers(f'{path}: the accounts cannot be read ({type(exc).__name__})') from exc
+        what = f'{path}: the accounts cannot be read: {type(exc).__name__}'
+        raise BadUsers(f'{what} (write {{"BMC or *": [{{"username": ..., "password": ...}}]}} as JSON)') from exc
 
 
 async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
@@ -400,13 +426,13 @@ def _write(option: str, path: Path, data: bytes) -> None:
     :raises BadParameter: it cannot be written.
     """
     if path.is_dir():
-        raise BadParameter(f'{option}: {path}: is a directory, not a file')
+        raise BadParameter(f'{option}: {path}: is a directory, not a file', hint=_A_FILE)
     if path.exists() and not path.is_file():
-        raise BadParameter(f'{option}: {path}: is not a regular file')
+        raise BadParameter(f'{option}: {path}: is not a regular file', hint=_A_FILE)
     try:
         write_private(path, data)
     except OSError as exc:
-        raise BadParameter(f'{option}: {path}: cannot be written: {exc.strerror}') from exc
+        raise BadParameter(f'{option}: {path}: cannot be written: {exc.strerror}', hint=_A_FILE) from exc
 
 
 def _targets(ready: Mapping[str, Any]) -> dict[str, Any]:

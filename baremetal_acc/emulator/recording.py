@@ -48,7 +48,9 @@ class Recording:
                 self._files = dict(_files(folder, prefix))
                 break
         else:
-            raise BadRecording(f'{directory} is not a recorded tree: redfish/v1/index.json is missing')
+            raise BadRecording(
+                f'{directory} is not a recorded tree: redfish/v1/index.json is missing (name the folder that contains redfish)'
+            )
         self._parsed: dict[str, Body | None] = {}
 
     def bytes_of(self, uri: str) -> bytes | None:

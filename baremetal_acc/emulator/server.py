@@ -229,6 +229,8 @@ class Emulator:
         self._runners.append(runner)
         site = web.TCPSite(runner, host, port, ssl_context=context, shutdown_timeout=0.5)
         await site.start()
+        if not runner.addresses:  # asyncio passes over sockets that cannot be opened
+            raise OSError(f'no socket can be opened for {host}')
         return int(runner.addresses[0][1])
 
     # -- running ------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class MachineStore:
             self._machine.load(document)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             why = f'{exc} is missing, or unknown to this machine' if isinstance(exc, KeyError) else exc
-            raise BadState(f'{self._path}: {why}; use another directory or remove the file') from exc
+            raise BadState(f'{self._path}: {why} (use another directory, or remove the file)') from exc
         return True
 
     def save(self) -> None:

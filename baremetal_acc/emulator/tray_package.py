@@ -63,9 +63,8 @@ def tray_package(
     known = [one for one in machine.components.values() if one.identity is not None and one.updateable]
     for glob in (*versions, *(stamps or {}), *(images or {})):
         if not any(fnmatchcase(one.item, glob) for one in known):
-            raise BadParameter(
-                f'{product} has no item {glob!r} that a package can update; it has {", ".join(one.item for one in known)}'
-            )
+            what = f'{product} has no item {glob!r} that a package can update'
+            raise BadParameter(what, hint=f'it has {", ".join(one.item for one in known)}')
     parts: list[PartToBuild] = []
     records: dict[frozenset[Descriptor], set[int]] = {}
     for component in known:

@@ -366,7 +366,10 @@ def test_issue_says_what_is_missing(desk: Desk, monkeypatch):
     both = ('--bmcs', str(desk.folder / 'bmcs.yaml'), '--config-file', str(desk.folder / 'acc.conf'))
     for arguments, why in (
         ((), r'--key: is missing, and option .baremetal_acc. certificate_key is not set .create a key: openssl genpkey'),
-        (('--key', key), r'--out: give --out or --folder, or set option .baremetal_acc. certificate_folder'),
+        (
+            ('--key', key),
+            r'--out: no place for the certificate is known .give --out or --folder, or set',
+        ),
         (('--key', key, '--out', 'x'), 'is one file, but 2 targets are selected'),
         (('--key', key, '--folder', 'x', '--deployment', 'd'), 'is one hand-over, but 2 targets are selected'),
         (('a', '--key', key, '--out', 'x', '--days', '0'), r'is out of range \(1 to 3650\)'),

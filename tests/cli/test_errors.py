@@ -113,6 +113,10 @@ def no_such_port(desk: Desk, machine) -> tuple[str, ...]:
     return ('emulate', 'acc-server', '--port', '99999')
 
 
+def help_of_no_command(desk: Desk, machine) -> tuple[str, ...]:
+    return ('help', 'nope')
+
+
 def no_room_for_the_second_port(desk: Desk, machine) -> tuple[str, ...]:
     return ('emulate', 'acc-server', '--port', '65535')
 
@@ -235,6 +239,7 @@ TABLE = (
     (config_that_is_a_folder, 2, ('error: .: cannot be read: Is a directory', '--config-file')),
     (config_of_bytes, 2, ('acc.conf: is not UTF-8',)),
     (no_such_port, 2, ('--port', '99999 is not a port')),
+    (help_of_no_command, 2, ('nope: no such command', 'see baremetal-acc --help')),
     (no_room_for_the_second_port, 2, ('--port', '65535 is out of range', 'the port after it')),
     (no_ca, 2, ('bmcs.yaml, line 10', 'none.pem cannot be read: No such file or directory')),
     (ca_without_certificates, 2, ('bmcs.yaml, line 10', 'baseline.toml holds no certificates')),

@@ -38,6 +38,7 @@ class Case:
     :ivar user: the user who runs it, if root runs the test.
     :ivar modes: root runs it, but the modes of files apply.
     :ivar signals: seconds after the start, and the number of a signal.
+    :ivar keys: what the user types at the terminal, one second after the start.
     """
 
     arguments: list[str]
@@ -56,6 +57,7 @@ class Case:
     executed: bool = False
     copies: int = 1
     signals: list[tuple[float, int]] = field(default_factory=list)
+    keys: str = ''
     seconds: float = 60.0
     out: str = ''
     err: str = ''
@@ -465,6 +467,8 @@ def made(verb: str, condition: Condition, folder: Path) -> Case:
     if verb in SERVING:
         case.signals = [(1.0, int(signal.SIGINT)), (3.0, int(signal.SIGTERM))]
     condition(case)
+    if verb == 'help':
+        case.keys = 'q'  # leaves the pager
     if verb == 'demo' and not case.signals:
         case.signals = [(10.0, int(signal.SIGINT))]  # with no folder, or a new one, it runs the demo
     if verb in SERVING and not any(number in (signal.SIGINT, signal.SIGTERM) for _, number in case.signals):

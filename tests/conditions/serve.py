@@ -216,7 +216,7 @@ def _watch(asked: dict[str, Any], children: list[int], terminal: int | None) -> 
     begin = time.monotonic()
     due = sorted(map(tuple, asked['signals']))
     codes: dict[int, int] = {}
-    shown, hung = b'', False
+    shown, hung, keys = b'', False, asked['keys'].encode()
     while len(codes) < len(children):
         now = time.monotonic() - begin
         while due and due[0][0] <= now:
@@ -234,6 +234,9 @@ def _watch(asked: dict[str, Any], children: list[int], terminal: int | None) -> 
                 done, status = os.waitpid(child, os.WNOHANG)
                 if done:
                     codes[child] = os.waitstatus_to_exitcode(status)
+        if terminal is not None and keys and now > 1:
+            os.write(terminal, keys)
+            keys = b''
         if terminal is not None:
             shown += _shown(terminal, 0.003)
         else:
@@ -265,14 +268,18 @@ def serve() -> int:
         asked = json.loads(line)
         ours, theirs = _terminal(asked['size']) if 'terminal' in asked['descriptors'] else (None, None)
         children = []
+        # A signal that comes at once waits until the child can receive it: a shell lets its jobs ignore SIGINT.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         for _ in range(asked['copies']):
             child = os.fork()
             if child == 0:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 if ours is not None:
                     os.close(ours)
                 return _become(asked, theirs)
             children.append(child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         if theirs is not None:
             os.close(theirs)
         answer = _watch(asked, children, ours)

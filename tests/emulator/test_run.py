@@ -91,7 +91,8 @@ def test_a_file_that_cannot_be_written_is_named(option, tmp_path):
         [sys.executable, '-m', 'baremetal_acc.emulator', 'dpu', option, str(path)], capture_output=True, text=True, check=False
     )
     assert (2, '') == (done.returncode, done.stdout)
-    assert f'emulate: {option}: {path}: cannot be written: No such file or directory\n' == done.stderr
+    what = f'{option}: {path}: cannot be written: No such file or directory'
+    assert f'emulate: {what} (name a file in a folder in which you may write)\n' == done.stderr
 
 
 @pytest.mark.parametrize('path', ['/', '.'])
@@ -99,7 +100,8 @@ def test_a_folder_is_no_file_to_write(path, tmp_path):
     """It was an internal error."""
     command = [sys.executable, '-m', 'baremetal_acc.emulator', 'dpu', '--bmcs-file', path]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (2, f'emulate: --bmcs-file: {path}: is a directory, not a file\n') == (done.returncode, done.stderr)
+    said = f'emulate: --bmcs-file: {path}: is a directory, not a file (name a file in a folder in which you may write)\n'
+    assert (2, said) == (done.returncode, done.stderr)
 
 
 def test_the_machine_outlives_the_emulator(emulate, client, gpu_image):
@@ -156,6 +158,8 @@ def test_accounts_come_from_a_file(emulate, client, tmp_path):
     [
         (('toaster',), "unknown product 'toaster'"),
         (('--recording', '/nonexistent'), 'is not a recorded tree'),
+        (('--recording', 'odd\nname'), 'odd\\nname is not a recorded tree'),
+        (('acc-server', '--listen', 'x' * 70), 'is neither an address nor a host name (give an address of this machine)'),
         (('acc-server', '--gpus', '0'), 'argument --gpus: 0 is not a whole number from 1 to 1000'),
         (('acc-server', '--gpus', 'eight'), 'argument --gpus: eight is not a whole number'),
         (('acc-server', '--flash-seconds', '-1'), 'argument --flash-seconds: -1 is not a number of seconds'),

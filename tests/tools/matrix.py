@@ -37,7 +37,7 @@ CONSTRAINTS = ('lowest', *series.SERIES, 'newest')
 
 CELLS = tuple((python, constraints) for python in PYTHONS for constraints in CONSTRAINTS)
 
-PARTS = (bounds.CORE, 'demand', 'emulator', 'fleet', 'reference', 'ironic', 'demo')
+PARTS = (bounds.CORE, 'demand', 'emulator', 'fleet', 'ironic', 'demo')
 """What is installed of setup.cfg: the core and the extras that somebody runs."""
 
 TOOLS = (

@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'render': (*FLOOR_0, *FLOOR_1, 'render'),
     'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'render', 'cli', 'emulator.main'),
     'demo': ('errors', 'demo'),
-    'emulator': ('emulator',),
+    'emulator': ('emulator', 'standard_streams'),
     'data': (),
     GUEST: (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'render', GUEST),
 }

@@ -316,14 +316,15 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
         hint = f'add signature = "{image.file}{load.SUFFIX}" to the table of the image'
         raise UsageError(argument='--image', what=f'the catalogue names no signature file for image {image.file}', hint=hint)
     if '://' in image.signature:
-        what = f'the signature of {image.file} is on a server: to sign it, let signature name a local file'
-        raise UsageError(argument='--image', what=what)
+        what = f'the signature of {image.file} is on a server'
+        raise UsageError(argument='--image', what=what, hint='to sign it, let signature name a local file')
     path = Path(os.path.realpath(image.signature))
     if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
         hint = f'option [{GROUP}] image_folders lists further folders'
         raise UsageError(argument='--image', what=f'{path} is outside the folders of images', hint=hint)
     if path.suffix != load.SUFFIX:
-        raise UsageError(argument='--image', what=f'{path} does not end with {load.SUFFIX}: it may be another file')
+        what = f'{path} does not end with {load.SUFFIX}: it may be another file'
+        raise UsageError(argument='--image', what=what, hint=f'let signature name a file whose name ends with {load.SUFFIX}')
     return path
 
 
@@ -336,7 +337,8 @@ def _signable(found: Catalogue, now: datetime) -> None:
         what = f'{"serial" if found.serial is None else "expires"} is missing: an old signed catalogue could be used for ever'
         raise DocumentError(path=found.path, line=1, what=what, hint='for example: serial = 1, expires = 2027-01-31T00:00:00Z')
     if found.expires <= now:
-        raise DocumentError(path=found.path, what=f'the catalogue has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
+        what = f'the catalogue has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z'
+        raise DocumentError(path=found.path, what=what, hint='raise serial and set a later expires, then sign it')
 
 
 def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':

@@ -93,11 +93,14 @@ class Issue(ReportCommand):
         folder = Path(arguments.folder) if arguments.folder else settings.certificate_folder
         folder = None if arguments.out else folder
         if arguments.out is None and folder is None:
-            raise UsageError(argument='--out', what=f'give --out or --folder, or set option [{GROUP}] certificate_folder')
+            hint = f'give --out or --folder, or set option [{GROUP}] certificate_folder'
+            raise UsageError(argument='--out', what='no place for the certificate is known', hint=hint)
         if arguments.out is not None and len(using.entries) > 1:
-            raise UsageError(argument='--out', what=f'is one file, but {len(using.entries)} targets are selected')
+            what = f'is one file, but {len(using.entries)} targets are selected'
+            raise UsageError(argument='--out', what=what, hint='name one target, or give --folder')
         if arguments.deployment is not None and len(using.entries) > 1:
-            raise UsageError(argument='--deployment', what=f'is one hand-over, but {len(using.entries)} targets are selected')
+            what = f'is one hand-over, but {len(using.entries)} targets are selected'
+            raise UsageError(argument='--deployment', what=what, hint='name one target')
         lasting = _lasting(arguments.days)
         tools = using.tools()
         targets = {e.name: using.attempt(e) for e in using.entries}

@@ -96,8 +96,8 @@ class Accept(ReportCommand):
         reason, until = _reason(arguments.reason), _end(arguments.until, datetime.now(UTC))
         using = session.begin(arguments, writes=False)
         if len(using.entries) > 1:
-            what = f'{len(using.entries)} targets are selected; accept the cards of one target at a time'
-            raise UsageError(argument='TARGET', what=what)
+            what = f'{len(using.entries)} targets are selected'
+            raise UsageError(argument='TARGET', what=what, hint='accept the cards of one target at a time')
         tools = using.tools()
 
         def one(entry: TargetEntry) -> Json:
@@ -185,7 +185,7 @@ def _reason(given: str) -> str:
     reason = given.strip()
     if not reason or not reason.isprintable() or len(reason) > LONGEST_TEXT:
         what = f'is empty, longer than {LONGEST_TEXT} characters, or has characters that cannot be printed'
-        raise UsageError(argument='--reason', what=what)
+        raise UsageError(argument='--reason', what=what, hint='say in a few words why you accept it')
     return reason
 
 

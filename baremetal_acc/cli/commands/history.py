@@ -44,7 +44,7 @@ class HistoryCommand(ReportCommand):
         """Read the histories, and print them."""
         last = arguments.last
         if last is not None and last < 1:
-            raise UsageError(argument='--last', what='must be 1 or more')
+            raise UsageError(argument='--last', what='must be 1 or more', hint='say how many entries to print')
         using = session.begin(arguments, writes=False)
 
         def one(entry: TargetEntry) -> tuple[HistoryEntry, ...]:

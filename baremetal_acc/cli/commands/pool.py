@@ -7,7 +7,7 @@ import functools
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -25,11 +25,12 @@ from baremetal_acc.cli.session import Configuration
 from baremetal_acc.cli.state import folder
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.config.settings import Settings
-from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.errors import DocumentError, LocalError, UsageError
 from baremetal_acc.model import toml
 from baremetal_acc.placement.node_withdrawal import NodeWithdrawal
 from baremetal_acc.pools import sources
 from baremetal_acc.pools.demand import DemandService
+from baremetal_acc.pools.ironic import IronicApi
 from baremetal_acc.pools.journal import MoveJournal
 from baremetal_acc.pools.moves import Ended
 from baremetal_acc.pools.nodes import NO_REGIONS
@@ -80,8 +81,7 @@ def begin(
     :param writes: report and store the progress of demands.
     :raises AccError: a file or an option is wrong.
     """
-    from baremetal_acc.pools.connect import connect  # the SDK takes its time to import
-
+    connect = _connect()
     environ = os.environ if environ is None else environ
     using = session.configuration(arguments, environ)
     settings = using.settings
@@ -103,6 +103,23 @@ def begin(
         settles=max(settings.settle_timeout, timedelta(seconds=120)),
     )
     return steering, desk, using
+
+
+def _connect() -> Callable[..., IronicApi]:
+    """What connects to Ironic with openstacksdk, which takes its time to import.
+
+    :raises UsageError: the SDK is not installed. ``LocalError``: it finds no home folder, and looks for it when it is imported.
+    """
+    try:
+        from baremetal_acc.pools.connect import connect
+    except ModuleNotFoundError as exc:
+        if (exc.name or '').startswith('baremetal_acc'):
+            raise
+        hint = "pip install 'baremetal-acc[fleet]'"
+        raise UsageError(argument='pool', what=f'{exc.name} is not installed', hint=hint) from exc
+    except RuntimeError as exc:
+        raise LocalError('environment variable HOME', str(exc), hint='set HOME to the absolute path of a folder') from exc
+    return connect
 
 
 def dry_run(arguments: argparse.Namespace, how: str) -> Report:
@@ -208,7 +225,7 @@ class Watch(command.Command):
                 'a service that runs pool watch needs the option, too',
             )
         if not 0.1 <= parsed_args.interval <= 86400:
-            raise UsageError(argument='--interval', what='must be from 0.1 to 86400 seconds')
+            raise UsageError(argument='--interval', what='is out of range', hint='0.1 to 86400 seconds')
         steering, desk, using = begin(parsed_args)
         desk.catalogue = functools.partial(pool_demand.functions, using.settings)
         with _signals(steering.stop), sources.listening(using.conf, desk) as heard:

@@ -36,5 +36,5 @@ def build(name: str, parameters: Parameters) -> ProductParameters:
     :raises BadParameter: there is no such product, or a parameter does not fit it.
     """
     if name not in PRODUCTS:
-        raise BadParameter(f'unknown product {name!r}; the products are {", ".join(PRODUCTS)}')
+        raise BadParameter(f'unknown product {name!r}', hint=f'give one of {", ".join(PRODUCTS)}')
     return PRODUCTS[name](parameters)

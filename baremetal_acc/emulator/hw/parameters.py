@@ -8,7 +8,7 @@ Parameters vary counts, versions, settings, features, accounts and times, so tha
 import hashlib
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.access import AccessControl, CurrentUser
@@ -23,7 +23,14 @@ from baremetal_acc.emulator.spdm import Authority
 
 
 class BadParameter(ValueError):
-    """The product does not have such a parameter, or cannot take this value."""
+    """The product does not have such a parameter, or cannot take this value.
+
+    :param what: what is wrong.
+    :param hint: what to do.
+    """
+
+    def __init__(self, what: str, *, hint: str) -> None:
+        super().__init__(f'{what} ({hint})')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,25 +158,24 @@ class MachineMaker:
         machine, parameters = self.machine, self.parameters
         for key, version in parameters.versions.items():
             if key not in machine.components or machine.components[key].active is None:
-                raise BadParameter(f'{self.product} has no component {key!r}; it has {", ".join(machine.components)}')
+                raise BadParameter(f'{self.product} has no component {key!r}', hint=_one_of(machine.components))
             machine.components[key].active = Bank(version=version)
         for key, (function, version) in parameters.functions.items():
             if key not in machine.components:
-                raise BadParameter(f'{self.product} has no slot {key!r}; it has {", ".join(machine.components)}')
+                raise BadParameter(f'{self.product} has no slot {key!r}', hint=_one_of(machine.components))
             identity = self.uuid(f'{key}/{function}/{version}')
             machine.components[key].active = Bank(
                 version=version, function=function, function_uuid=identity, function_type='OEM'
             )
         for key, value in parameters.settings.items():
             if key not in machine.settings:
-                raise BadParameter(f'{self.product} has no setting {key!r}; it has {", ".join(machine.settings)}')
+                raise BadParameter(f'{self.product} has no setting {key!r}', hint=_one_of(machine.settings))
             machine.settings[key].value = machine.settings[key].in_force = value
         for name in sorted(parameters.features - set(self._features)):
-            known = ', '.join(self._features) or 'none'
-            raise BadParameter(f'{self.product} has no feature {name!r}; its features are {known}')
+            raise BadParameter(f'{self.product} has no feature {name!r}', hint=_one_of(self._features))
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
-                raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
+                raise BadParameter(f'{self.product} has no BMC {name!r}', hint=_one_of(self.views))
         self._take_habits()
         return ProductParameters(
             name=self.product,
@@ -190,4 +196,10 @@ class MachineMaker:
                 for rule in find_habit(name).rules:
                     self.machine.add_fault(rule, lasting=True)
             except (UnknownHabit, BadFault) as exc:
-                raise BadParameter(f'{self.product} cannot have the habit {name!r}: {exc}') from exc
+                what = f'{self.product} cannot have the habit {name!r}: {exc}'
+                raise BadParameter(what, hint='give another habit, or another product') from exc
+
+
+def _one_of(names: Iterable[str]) -> str:
+    known = ', '.join(names)
+    return f'it has {known}' if known else 'it has none'
