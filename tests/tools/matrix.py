@@ -111,7 +111,7 @@ def wanted(constraints: str) -> list[str]:
         lines += [f'{name}=={version}' for name, version in bounds.lowest(PARTS).items()]
     elif constraints in series.SERIES:
         of = series.SERIES[constraints]
-        lines += [f'ironic=={of.ironic}.*', f'openstack-placement=={of.placement}.*']
+        lines += [f'ironic=={of.ironic}.*', f'openstack-placement=={of.placement}.*', f'nova=={of.nova}.*']
     return lines
 
 

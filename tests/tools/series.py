@@ -31,24 +31,26 @@ EXTRAS = ('demand', 'emulator', 'fleet', 'ironic')
 class Series:
     """A series of OpenStack that baremetal-acc supports.
 
-    Upper constraints name libraries and no services, so the versions of Ironic and placement are named here
-    (openstack/releases, deliverables). ``replaced`` has the constraints that the services of this series contradict, with the
+    Upper constraints name libraries and no services, so the versions of Ironic, placement and Nova are named
+    here (openstack/releases, deliverables). ``replaced`` has the constraints that the services of this series contradict, with the
     version that the service requires at least.
     """
 
     branch: str
     ironic: str
     placement: str
+    nova: str
     replaced: Mapping[str, str] = field(default_factory=dict)
 
 
 SERIES = {
-    '2025.2': Series(branch='stable/2025.2', ironic='32', placement='14'),
-    '2026.1': Series(branch='stable/2026.1', ironic='35', placement='15'),
+    '2025.2': Series(branch='stable/2025.2', ironic='32', placement='14', nova='32'),
+    '2026.1': Series(branch='stable/2026.1', ironic='35', placement='15', nova='33'),
     '2026.2': Series(
         branch='master',
         ironic='39',
         placement='16',
+        nova='34',
         replaced={'keystoneauth1': '5.17.0', 'oslo.versionedobjects': '3.12.0'},
     ),
 }
