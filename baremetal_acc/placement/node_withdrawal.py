@@ -18,10 +18,9 @@ from http import HTTPStatus
 from baremetal_acc.errors import InventoryInUse, PlacementUnreachable
 from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.reshape import Stock
-from baremetal_acc.placement import provider_reader, schemas
+from baremetal_acc.placement import operator_reservations, provider_reader, schemas
+from baremetal_acc.placement.answers import PlacementChanged
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
-from baremetal_acc.placement.custom_names import CustomNames
-from baremetal_acc.scheduling import reservations
 from baremetal_acc.scheduling.provider_names import OWNER
 
 _TOLD = 3
@@ -178,26 +177,16 @@ class NodeWithdrawal:
         :returns: the generation of the provider afterwards.
         :raises InventoryInUse: the provider was changed meanwhile; nothing was withdrawn.
         """
-        path = f'/resource_providers/{offered.uuid}/traits'
-        answer = self._client.get(path)
-        changed = InventoryInUse(f'placement, node {root_uuid}: its inventory was just claimed or changed')
-        if answer.status == HTTPStatus.NOT_FOUND or schemas.generation(answer) != generation:
-            raise changed
-        traits = schemas.traits(answer)
         stocks = tuple(
             ProviderInventory(resource_class=s.resource_class, total=s.total, reserved=s.reserved) for s in offered.stocks
         )
-        has = Provider(uuid=offered.uuid, name=offered.name, parent_uuid='', inventories=stocks, traits=traits)
-        noted = frozenset(t for t in traits if not reservations.is_note(t)) | reservations.noted(has)
-        if noted == traits:
-            return generation
-        CustomNames(self._client).declare((), noted - traits)
-        answer = self._client.request('PUT', path, body={'resource_provider_generation': generation, 'traits': sorted(noted)})
-        if answer.ok:
-            return schemas.generation(answer)
-        if answer.status == HTTPStatus.CONFLICT:
-            raise changed
-        raise refusal('PUT', path, answer)
+        seen = Provider(uuid=offered.uuid, name=offered.name, parent_uuid='', inventories=stocks)
+        try:
+            return operator_reservations.note_reserved(self._client, seen, generation)
+        except PlacementChanged as exc:
+            raise exc.error or InventoryInUse(
+                f'placement, node {root_uuid}: its inventory was just claimed or changed'
+            ) from exc
 
     def put_back(
         self, root_uuid: str, offered: Iterable[Offered], *, still: Callable[[], None] = lambda: None

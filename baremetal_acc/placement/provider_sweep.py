@@ -7,16 +7,23 @@ it reads every inventory before it writes, and again afterwards. Here placement'
 :data:`AT_A_TIME` providers in one transaction. Each is written with the generation that was read, so that a claim that is made
 at the same time is refused, or refuses the write. What a consumer holds is not touched, and is returned: the publisher reserves
 it.
+
+What an operator has reserved is noted before it is withdrawn, so that a later publication reserves it again. Only the
+inventories of those providers are read of which placement does not list a free unit
+(:class:`baremetal_acc.placement.operator_reservations.UnreservedProviders`).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
-from baremetal_acc.errors import PlacementError, PlacementUnreachable
-from baremetal_acc.placement import provider_reader
+from baremetal_acc.errors import PlacementError, PlacementRefused, PlacementUnreachable
+from baremetal_acc.model.provider import Provider
+from baremetal_acc.placement import operator_reservations, provider_reader, schemas
+from baremetal_acc.placement.answers import PlacementChanged
 from baremetal_acc.placement.client import RESHAPER, PlacementClient, refusal
+from baremetal_acc.placement.operator_reservations import UnreservedProviders
 
 AT_A_TIME = 100
 """Providers in one POST. Placement takes 2 ms for each, and holds all of them in one transaction until it answers."""
@@ -47,10 +54,14 @@ class Swept:
 
 
 class ProviderSweep:
-    """Empties providers of many nodes. Threads may share it."""
+    """Empties providers of many nodes. Threads may share it.
 
-    def __init__(self, client: PlacementClient) -> None:
+    :param unreserved: what was learned by an earlier part of the same sweep.
+    """
+
+    def __init__(self, client: PlacementClient, unreserved: UnreservedProviders | None = None) -> None:
         self._client = client
+        self._unreserved = UnreservedProviders() if unreserved is None else unreserved
 
     def empty(self, wanted: Mapping[str, frozenset[str]]) -> Iterator[Swept]:
         """Remove the inventory of providers.
@@ -87,12 +98,29 @@ class ProviderSweep:
             yield Swept(root=root, kept=frozenset(kept.get(root, ())), error=errors.get(root))
 
     def _generations(self, root: str, uuids: frozenset[str]) -> dict[str, int | None]:
-        """Return the generations of those providers that exist.
+        """Note what operators have reserved of providers, and return the generations of those providers that exist.
 
-        :raises PlacementError: placement cannot be read.
+        :raises PlacementError: placement cannot be read, or refuses a note.
         """
         below = provider_reader.below(self._client, root) or {}
-        return {uuid: below[uuid].generation for uuid in uuids & below.keys()}
+        found = {uuid: self._noted(below[uuid]) for uuid in sorted(uuids & below.keys())}
+        return {uuid: generation for uuid, generation in found.items() if generation is not None}
+
+    def _noted(self, provider: Provider) -> int | None:
+        """Note what an operator has reserved of a provider; return its generation, or None if it was deleted."""
+        if self._unreserved.includes(provider):
+            return provider.generation
+        for _ in range(ATTEMPTS):
+            answer = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return None
+            seen = replace(provider, inventories=schemas.inventories(answer))
+            self._unreserved.ask(self._client, (i.resource_class for i in seen.inventories))
+            try:
+                return operator_reservations.note_reserved(self._client, seen, schemas.generation(answer))
+            except PlacementChanged as exc:
+                error = exc.error
+        raise error or PlacementRefused(f'placement: provider {provider.uuid} is changed again and again')
 
     def _send(self, part: Mapping[str, int | None], roots: Mapping[str, str], attempt: int = 1) -> frozenset[str]:
         """Remove inventories in one transaction; where that is refused, in several.

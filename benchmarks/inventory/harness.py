@@ -203,7 +203,7 @@ class Bars:
         """One line for each."""
         return [
             f'bar {name}: {"not run" if figure is None else f"{figure:.2f}"}, wanted {sign} {limit:g}: '
-            f'{"met" if met(figure, sign, limit) else "missed"}'
+            f'{"met" if met(figure, sign, limit) else "short"}'
             for name, figure, sign, limit in self.found
         ]
 

@@ -78,6 +78,7 @@ class Fleet:
         self._gpus = gpus
         self._uuids: list[str] = []
         self._claims: dict[str, str] = {}
+        self._reserved: list[str] = []
         self._cards: list[Any] = []
         self._local = threading.local()
 
@@ -155,8 +156,11 @@ class Fleet:
 
     # ------------------------------------------------------------------------------------------------------------ set up
 
-    def grow(self, number: int, claimed: float, pool: ThreadPoolExecutor) -> None:
-        """Clean one node by our steps, and make all others of it."""
+    def grow(self, number: int, claimed: float, reserved: float, pool: ThreadPoolExecutor) -> None:
+        """Clean one node by our steps, and make all others of it.
+
+        :param claimed: the share of the nodes of which a card is claimed, and ``reserved`` of which an operator reserves one.
+        """
         self._ask('PUT', f'/resource_classes/{ROOT_CLASS}')
         first = self._node('node-0', str(uuid.uuid4()), {}, states.MANAGEABLE)
         self._roots([first.uuid])
@@ -179,6 +183,8 @@ class Fleet:
         self._uuids = [first.uuid, *uuids]
         for own in self._uuids[:: max(1, round(1 / claimed))] if claimed else ():
             self._claims[own] = self._claim(own)
+        for own in self._uuids[:: max(1, round(1 / reserved))] if reserved else ():
+            self._reserved.append(self._reserve(own))
 
     def _node(self, name: str, own: str, info: dict[str, Any], state: str) -> Any:
         bmc = self._bmc
@@ -257,6 +263,15 @@ class Fleet:
         self._ask('PUT', f'/allocations/{consumer}', body)
         return consumer
 
+    def _reserve(self, own: str) -> str:
+        """An operator reserves the last card of a node by hand; its provider."""
+        provider = card_uuid(own, self._cards[-1])
+        path = f'/resource_providers/{provider}/inventories'
+        body = self._ask('GET', path)
+        body['inventories'][GPU_CLASS]['reserved'] = 1
+        self._ask('PUT', path, body)
+        return provider
+
     # ----------------------------------------------------------------------------------------------------------- measure
 
     def measure(self) -> dict[str, Any]:
@@ -288,6 +303,7 @@ class Fleet:
             self._wait(lambda: self._is_settled(rounds), 'the nodes to be settled')
             back = time.monotonic() - began
             not_back = all_of_them - self._allocatable()
+            kept = [self._ask('GET', f'/resource_providers/{one}/inventories')['inventories'] for one in self._reserved]
             return {
                 'nodes': len(self._uuids),
                 'accelerators': len(self._uuids) * len(self._cards),
@@ -303,6 +319,8 @@ class Fleet:
                 'unreserved': unreserved,
                 'claims_lost': lost,
                 'not_back': not_back,
+                'reserved': len(kept),
+                'reservations_lost': sum(one.get(GPU_CLASS, {}).get('reserved') != 1 for one in kept),
             }
 
     @contextlib.contextmanager

@@ -38,6 +38,7 @@ def judge(found: dict[str, Any]) -> Bars:
     bars.at_most('unreserved-in-use', found['unreserved'], 0)
     bars.at_most('claims-lost', found['claims_lost'], 0)
     bars.at_most('not-back', found['not_back'], 0)
+    bars.at_most('reservations-lost', found['reservations_lost'], 0)
     return bars
 
 
@@ -47,6 +48,7 @@ def rows(found: dict[str, Any]) -> list[tuple[str, object]]:
         ('nodes', found['nodes']),
         ('accelerators', found['accelerators']),
         ('nodes with a claim that is not deployed yet', found['claimed']),
+        ('nodes with a card that an operator has reserved', found['reserved']),
         ('s until nothing denied can be allocated', found['withdrawn']),
         ('s until every node is settled: reserved, stored, reported', found['settled']),
         ('s until everything is available again', found['back']),
@@ -63,6 +65,7 @@ def main() -> None:
     parser.add_argument('--nodes', type=int, default=NODES)
     parser.add_argument('--gpus', type=int, default=2, help='of each node; every one runs what is denied')
     parser.add_argument('--claimed', type=float, default=0.01, help='share of the nodes of which a card was just claimed')
+    parser.add_argument('--reserved', type=float, default=0.01, help='share of the nodes of which an operator reserved a card')
     parser.add_argument('--database', metavar='FILE', type=Path, help='holds the URL of an empty database for placement')
     parser.add_argument('--threads', type=int, default=None, help='of placement; 1 with SQLite, else 8')
     arguments = parser.parse_args()
@@ -81,7 +84,7 @@ def main() -> None:
         with Fleet(Path(folder), placement, gpus=arguments.gpus) as fleet:
             with ThreadPoolExecutor(4) as pool:
                 began = time.monotonic()
-                fleet.grow(arguments.nodes, arguments.claimed, pool)
+                fleet.grow(arguments.nodes, arguments.claimed, arguments.reserved, pool)
                 print(f'  set up in {time.monotonic() - began:.0f} s', file=sys.stderr)
             found = fleet.measure()
     print(harness.table(TITLES, rows(found)))

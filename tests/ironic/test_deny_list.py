@@ -275,6 +275,30 @@ class TestDenyList(DenyListCase):
         assert [GPU, GPU] == self.offers()
 
 
+class TestReserved(DenyListCase):
+    """An operator keeps a card from being claimed, and nothing was published since."""
+
+    def test_what_an_operator_has_reserved_comes_back_reserved(self) -> None:
+        """The withdrawal notes it first. No BMC is asked."""
+        self.cleaned()
+        before = self.requests()
+        self.reserve(self.card_provider('0'))
+        assert [f'({GPU})', GPU] == self.offers()
+        self.deny()
+        self.round()
+        assert ([], 2) == (self.offers(), len(self.node_state.denied))
+        self.allow()
+        self.round()
+        assert ([f'({GPU})', GPU], before, ()) == (self.offers(), self.requests(), self.node_state.denied)
+
+    def reserve(self, provider: str) -> None:
+        """As by ``openstack resource provider inventory set``."""
+        path = f'/resource_providers/{provider}/inventories'
+        found = self.ask('GET', path)
+        found['inventories'][GPU]['reserved'] = 1
+        self.ask('PUT', path, found)
+
+
 class TestInUse(DenyListCase):
     """Somebody holds some of it."""
 

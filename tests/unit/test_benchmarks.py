@@ -418,7 +418,7 @@ def test_broken_bmcs_are_broken_in_their_own_way(recorded: Path):
 
 
 def test_a_bar_says_what_it_wanted_and_judges_by_the_exact_figure():
-    """1.204 prints as 1.20 and misses 1.2 all the same; what was not run is missed."""
+    """1.204 prints as 1.20 and misses 1.2 all the same; what was not run is short."""
     bars = harness.Bars()
     bars.at_most('a', 1.12, 1.2)
     bars.at_most('b', 1.204, 1.2)
@@ -426,9 +426,9 @@ def test_a_bar_says_what_it_wanted_and_judges_by_the_exact_figure():
     bars.at_least('d', None, 3)
     assert [
         'bar a: 1.12, wanted <= 1.2: met',
-        'bar b: 1.20, wanted <= 1.2: missed',
+        'bar b: 1.20, wanted <= 1.2: short',
         'bar c: 120.00, wanted >= 120: met',
-        'bar d: not run, wanted >= 3: missed',
+        'bar d: not run, wanted >= 3: short',
     ] == bars.lines()
     assert not bars.all_met()
 
@@ -513,18 +513,18 @@ def test_one_node_has_its_restart_beside_the_bar_and_a_fleet_has_not():
     """390 s less 30 s are 1.2 times the device; a fleet's restarts are part of its time."""
     assert ['bar flash-one-node: 1.20, wanted <= 1.2: met'] == judged(ended_at(390))
     assert ['bar flash-fleet: 1.30, wanted <= 1.3: met'] == judged(ended_at(390, nodes=100, cards=1))
-    assert ['bar flash-fleet: 1.31, wanted <= 1.3: missed'] == judged(ended_at(392, nodes=100, cards=1))
+    assert ['bar flash-fleet: 1.31, wanted <= 1.3: short'] == judged(ended_at(392, nodes=100, cards=1))
 
 
 def test_the_worst_round_counts():
     """A good one does not make up for it."""
-    assert ['bar flash-one-node: 1.40, wanted <= 1.2: missed'] == judged(ended_at(330), ended_at(450))
+    assert ['bar flash-one-node: 1.40, wanted <= 1.2: short'] == judged(ended_at(330), ended_at(450))
 
 
 @pytest.mark.parametrize('wrong', [{'flashed': 99}, {'failures': 1}])
 def test_a_fast_fleet_that_left_a_node_out_is_short(wrong: dict[str, int]):
     """By the machine's own account, or by the client's."""
-    assert ['bar flash-fleet: not run, wanted <= 1.3: missed'] == judged(ended_at(310, nodes=100, cards=1, **wrong))
+    assert ['bar flash-fleet: not run, wanted <= 1.3: short'] == judged(ended_at(310, nodes=100, cards=1, **wrong))
 
 
 def test_the_bmc_takes_as_many_updates_at_once_as_there_are_cards():
@@ -568,7 +568,7 @@ def bundle(last: float, client: str = flash.BUNDLE, **more: int) -> flash.Found:
 def test_a_bundle_is_judged_by_its_slowest_component_and_the_restart():
     """363 s are 1.1 times 300 s and 30 s; what one upload for each component takes is only a row."""
     assert ['bar bundle: 1.10, wanted <= 1.1: met'] == judged(bundle(363), bundle(2400, flash.ALONE, uploads=8))
-    assert ['bar bundle: 1.11, wanted <= 1.1: missed'] == judged(bundle(330), bundle(365))
+    assert ['bar bundle: 1.11, wanted <= 1.1: short'] == judged(bundle(330), bundle(365))
     slower = replace(bundle(363), slowest=400.0)
     assert ['bar bundle: 0.84, wanted <= 1.1: met'] == judged(slower)
 
@@ -579,7 +579,7 @@ def test_a_bundle_is_judged_by_its_slowest_component_and_the_restart():
 def test_a_bundle_that_was_not_one_upload_and_one_restart_is_short(wrong: dict[str, int]):
     """Nor is one that wrote a component twice, left one out or open, or that was not sent at all."""
     found = bundle(340, flash.ALONE) if 'nothing' in wrong else bundle(340, **wrong)
-    assert ['bar bundle: not run, wanted <= 1.1: missed'] == judged(found)
+    assert ['bar bundle: not run, wanted <= 1.1: short'] == judged(found)
 
 
 def test_a_journal_tells_of_the_slowest_component_of_all_uploads():
@@ -684,7 +684,7 @@ def test_the_most_calls_of_all_rounds_count_and_the_median_of_times():
     rounds = [*published('ours', 1.0), *published('ours', 1.0, calls=2), *published('ours', 9.0), *published('Cyborg', 2.0)]
     lines = publishing.judge(publishing.Results(rounds)).lines()
     assert 'bar first-publish-calls: 2.00, wanted <= 19: met' in lines
-    assert 'bar unchanged-calls: 2.00, wanted <= 1: missed' in lines
+    assert 'bar unchanged-calls: 2.00, wanted <= 1: short' in lines
     assert 'bar first-publish-time-over-cyborg: 0.50, wanted <= 0.6: met' in lines
 
 
@@ -743,13 +743,13 @@ def test_each_bar_of_ipmi_is_met_to_the_limit_and_short_behind_it(case, good, ba
     """With both delays; the others stay as they are."""
     assert {'met'} == set(ipmi_bars(**{case: good}).values())
     found = ipmi_bars(**{case: bad})
-    assert {f'0ms-{bar}', f'2ms-{bar}'} == {name for name, word in found.items() if word == 'missed'}
+    assert {f'0ms-{bar}', f'2ms-{bar}'} == {name for name, word in found.items() if word == 'short'}
 
 
 def test_without_ipmitool_no_bar_of_ipmi_is_met():
-    """What was not measured is missed."""
+    """What was not measured is short."""
     alone = [ipmi_found(ipmi.OURS, case, delay, 1.0) for delay in ipmi.DELAYS for case in ipmi.CASES]
-    assert {'missed'} == {line.rpartition(' ')[2] for line in ipmi.bars(alone).lines()}
+    assert {'short'} == {line.rpartition(' ')[2] for line in ipmi.bars(alone).lines()}
 
 
 def test_clients_of_ipmi_are_compared_round_by_round():

@@ -8,16 +8,18 @@ from unittest import mock
 import pytest
 
 from baremetal_acc.errors import PlacementUnreachable
+from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement import provider_sweep
-from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.client import PlacementAnswer, PlacementClient
 from baremetal_acc.placement.provider_sweep import ProviderSweep, Swept
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import denied_devices, providers
-from baremetal_acc.scheduling.provider_names import card_uuid
+from baremetal_acc.scheduling.provider_names import OPERATOR_RESERVED, card_uuid
 from tests.unit.planning.values import GPU, fpga, gpu, inventory
 from tests.wire.test_placement import Adapter, Cloud
+from tests.wire.test_reservations import together
 
 NODES = 6
 LOOK = inventory(gpu(), fpga())
@@ -40,8 +42,12 @@ def roots(cloud: Cloud, placement: str) -> list[str]:
     made = [cloud.root() for _ in range(NODES)]
     publisher = Publisher(PlacementClient(Adapter(placement)))
     for root in made:
-        publisher.publish(providers.tree(LOOK, Verdict(target='n', findings=()), root, {}))
+        publisher.publish(wanted_tree(root))
     return made
+
+
+def wanted_tree(root: str) -> ProviderTree:
+    return providers.tree(LOOK, Verdict(target='n', findings=()), root, {})
 
 
 def wanted(roots: list[str]) -> dict[str, frozenset[str]]:
@@ -68,7 +74,8 @@ def test_all_are_emptied_by_one_write(cloud: Cloud, sending: Adapter, roots: lis
     assert all(one.is_done for one in found.values())
     assert ([{}] * NODES, 1) == ([inventories(cloud, root) for root in roots], len(writes(sending)))
     assert before == {root: cloud.ask('GET', f'/resource_providers/{root}/inventories') for root in roots}
-    assert NODES + 1 >= len([s for s in sending.sent if 'in_tree' in s])
+    assert NODES + 1 + 1 == len([s for s in sending.sent if s == 'GET /resource_providers'])
+    assert 1 == len([s for s in sending.sent if s.endswith('/inventories')]), 'the others are listed by one request'
 
 
 def test_what_is_claimed_stays_and_keeps_no_other_from_being_emptied(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
@@ -128,7 +135,7 @@ def test_a_placement_that_does_not_answer_is_asked_once(cloud: Cloud, sending: A
     read, asked = client.get, []
 
     def silent(path: str, **query: str):
-        asked.append(query['in_tree'])
+        asked.extend(query.get('in_tree', '').split())
         if len(asked) > 2:
             raise PlacementUnreachable('no answer')
         return read(path, **query)
@@ -137,3 +144,93 @@ def test_a_placement_that_does_not_answer_is_asked_once(cloud: Cloud, sending: A
         found = {one.root: one for one in ProviderSweep(client).empty(wanted(roots))}
     assert [True, True] + [False] * (NODES - 2) == [found[root].is_done for root in roots]
     assert (3, {}) == (len(asked), inventories(cloud, roots[0]))
+
+
+def test_what_an_operator_has_reserved_is_reserved_again(
+    placement: str, cloud: Cloud, sending: Adapter, roots: list[str]
+) -> None:
+    """No publication has seen it before. Only providers of which no unit is free are read."""
+    by_hand = roots[1:3]
+    for root in by_hand:
+        cloud.offer(card_uuid(root, AcceleratorId(GPU)), 'PGPU', reserved=1)
+    found = sweep(sending, roots)
+    assert all(one.is_done for one in found.values())
+    assert ([{}] * NODES, 1) == ([inventories(cloud, root) for root in roots], writes(sending).count('POST /reshaper'))
+    assert 1 + len(by_hand) == len([s for s in sending.sent if s.startswith('GET') and s.endswith('/inventories')])
+    for root in roots:
+        Publisher(PlacementClient(Adapter(placement))).publish(wanted_tree(root))
+    assert [root in by_hand for root in roots] == [inventories(cloud, root)['PGPU']['reserved'] == 1 for root in roots]
+
+
+def test_a_part_of_several_devices_is_reserved_again(placement: str, cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """A unit of them is free, so that the list of those with a free unit would say nothing."""
+    own, tree = together(roots[0], 3)
+    publisher = Publisher(PlacementClient(Adapter(placement)))
+    publisher.publish(tree)
+    cloud.offer(own, 'PGPU', total=3, reserved=2, max_unit=3)
+    [found] = ProviderSweep(PlacementClient(sending)).empty({roots[0]: frozenset({own})})
+    assert (True, {}, {f'{OPERATOR_RESERVED}_2'}) == (
+        found.is_done,
+        cloud.offers(own),
+        {t for t in cloud.traits(own) if t.startswith(OPERATOR_RESERVED)},
+    )
+    publisher.publish(tree)
+    assert {'PGPU': (3, 2)} == cloud.offers(own)
+
+
+def test_what_is_reserved_between_the_reads_and_the_write_is_reserved_again(
+    placement: str, cloud: Cloud, sending: Adapter, roots: list[str]
+) -> None:
+    """The generation that was read refuses the write; then the provider is read again."""
+    card = card_uuid(roots[3], AcceleratorId(GPU))
+    pending = [card]
+
+    def before(method: str, url: str) -> None:
+        if url == '/reshaper' and pending:
+            cloud.offer(pending.pop(), 'PGPU', reserved=1)
+
+    sending.before = before
+    assert all(one.is_done for one in sweep(sending, roots).values())
+    assert ({}, True) == (cloud.offers(card), OPERATOR_RESERVED in cloud.traits(card))
+    Publisher(PlacementClient(Adapter(placement))).publish(wanted_tree(roots[3]))
+    assert {'PGPU': (1, 1)} == cloud.offers(card)
+
+
+def test_where_the_free_ones_cannot_be_listed_each_provider_is_read(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """Too many of them for one answer, such as in a large cloud."""
+    card = card_uuid(roots[4], AcceleratorId(GPU))
+    cloud.offer(card, 'PGPU', reserved=1)
+    client = PlacementClient(sending)
+    read = client.get
+
+    def silent(path: str, **query: str):
+        if 'resources' in query:
+            raise PlacementUnreachable('no answer')
+        return read(path, **query)
+
+    with mock.patch.object(client, 'get', silent):
+        found = {one.root: one for one in ProviderSweep(client).empty(wanted(roots))}
+    assert all(one.is_done for one in found.values())
+    assert NODES == len([s for s in sending.sent if s.startswith('GET') and s.endswith('/inventories')])
+    assert OPERATOR_RESERVED in cloud.traits(card)
+
+
+def test_what_cannot_be_noted_is_not_withdrawn(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """Placement refuses the note, or fails: the reservation would be lost. All other nodes are swept."""
+    card = card_uuid(roots[0], AcceleratorId(GPU))
+    cloud.offer(card, 'PGPU', reserved=1)
+    client = PlacementClient(sending)
+    send = client._send
+
+    for status in (400, 403, 409, 500):
+
+        def refusing(method: str, path: str, body, status: int = status):
+            if method == 'PUT' and path.endswith('/traits'):
+                return PlacementAnswer(status=status, code=None, body={})
+            return send(method, path, body)
+
+        with mock.patch.object(client, '_send', refusing):
+            found = {one.root: one for one in ProviderSweep(client).empty(wanted(roots[:2]))}
+        assert found[roots[0]].error is not None
+        assert {'PGPU': (1, 1)} == cloud.offers(card)
+    assert {} == inventories(cloud, roots[1])
