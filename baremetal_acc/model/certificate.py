@@ -13,6 +13,7 @@ from typing import Any
 from baremetal_acc.errors import CertificateInvalid, StaleJob
 from baremetal_acc.model import codec
 from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import Break, CustodyDemand, Interval, Origin, Strength
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
@@ -21,9 +22,6 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
-
-_LEFT_OUT = 'left-out'
-"""Metadata of a field that is left out of the document where it is None, so that older documents stay as they were signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +155,7 @@ class CertifiedAccelerator:
     paths: tuple[CertifiedPath, ...]
     locks: tuple[CertifiedLock, ...]
     measurements: tuple[MeasurementReading, ...]
-    custody: CertifiedCustody | None = field(default=None, metadata={_LEFT_OUT: True})
+    custody: CertifiedCustody | None = field(default=None, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,10 +265,14 @@ def read(data: object) -> Certificate:
 
 
 def _plain(value: object) -> Any:
-    """Encode like :func:`baremetal_acc.model.codec.encode`, without class names: no field can hold one of several classes."""
+    """Encode like :func:`baremetal_acc.model.codec.encode`, without class names: no field can hold one of several classes.
+
+    A field that is left out where it has its default, such as one that a later release has added, is left out here, too: older
+    documents stay as they were signed.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         named = ((f, getattr(value, f.name)) for f in fields(value))
-        return {f.name: _plain(held) for f, held in named if held is not None or _LEFT_OUT not in f.metadata}
+        return {f.name: _plain(held) for f, held in named if not codec.is_left_out(f, held)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return codec.encode(value)

@@ -78,12 +78,13 @@ def _body(value: Any) -> dict[str, Any]:
             raise TypeError(f'{type(held).__name__} was not put into words')
         if kind is not None:
             body |= _body(held)
-        elif not _is_left_out(f, held):
+        elif not is_left_out(f, held):
             body[f.name] = encode(held)
     return body
 
 
-def _is_left_out(field: Field[Any], value: object) -> bool:
+def is_left_out(field: Field[Any], value: object) -> bool:
+    """Whether a field is left out of what is stored: it is :data:`SPARSE`, and has its default value."""
     return 'sparse' in field.metadata and value == field.default
 
 

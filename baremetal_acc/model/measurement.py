@@ -17,7 +17,8 @@ Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; DS
 """
 
 COMPARED = 'compared with the catalogue: '
-"""Prefix of a reading's reason in a certificate, where the measurements were compared with values of the catalogue."""
+"""Prefix of a reading's reason in a certificate, where the measurements were compared with values of the catalogue. A
+certificate without a :class:`MeasurementComparison` says so in no other way."""
 
 
 class MeasurementState(StrEnum):
@@ -31,6 +32,17 @@ class MeasurementState(StrEnum):
     PROVEN = 'proven'
     REFUSED = 'refused'
     UNKNOWN = 'unknown'
+
+
+class MeasurementComparison(StrEnum):
+    """Whether the catalogue has values for proven measurements.
+
+    ``compared``: it has at least one, and the measurements were compared with it. ``no-reference``: it has none, so that the
+    signature alone is proven.
+    """
+
+    COMPARED = 'compared'
+    NO_REFERENCE = 'no-reference'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +113,13 @@ class MeasurementReading:
 
     :ivar accelerator: the device that the measurements are about.
     :ivar ref: the ComponentIntegrity; ``integrity`` its Id.
-    :ivar reason: why the reading is not proven; for a proven one a remark, or None. In a certificate it begins with
-        :data:`COMPARED` where the measurements were compared with the catalogue.
+    :ivar reason: why the reading is not proven; for a proven one a remark, or None.
     :ivar version: SPDM version, as the signed transcript says it.
     :ivar signer: subject of the certificate whose key signed; ``fingerprint`` is the SHA-256 of that key.
     :ivar root: SHA-256 of the pinned root that the chain leads to.
     :ivar nonce: the nonce that we sent, hexadecimal.
     :ivar versions: versions that the signed data names, where its form is known.
+    :ivar comparison: of a proven reading of a certificate. None elsewhere, and in certificates of releases without this field.
     """
 
     accelerator: AcceleratorId
@@ -124,11 +136,14 @@ class MeasurementReading:
     nonce: str | None = None
     measurements: tuple[Measurement, ...] = ()
     versions: tuple[MeasuredVersion, ...] = field(default=(), metadata=SPARSE)
+    comparison: MeasurementComparison | None = field(default=None, metadata=SPARSE)
 
     @property
     def is_compared(self) -> bool:
-        """Whether a reading of a certificate was compared with values of the catalogue. Only the text of the reason tells."""
-        return self.reason is not None and self.reason.startswith(COMPARED)
+        """Whether a reading of a certificate was compared with values of the catalogue."""
+        if self.comparison is None:  # of an older release, where only the text of the reason tells
+            return self.reason is not None and self.reason.startswith(COMPARED)
+        return self.comparison is MeasurementComparison.COMPARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,14 @@ from baremetal_acc.model.finding import Fact, FindingText
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Coverage
-from baremetal_acc.model.measurement import COMPARED, Compared, Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.measurement import (
+    COMPARED,
+    Compared,
+    Measurement,
+    MeasurementComparison,
+    MeasurementReading,
+    MeasurementState,
+)
 from baremetal_acc.model.reference import ReferenceCompared, VersionReference
 from baremetal_acc.model.refusal import Counted, MayHideDevices, NoAccelerators, RuleUndecided, SharedIdentity
 from baremetal_acc.model.verdict import Finding, Verdict
@@ -258,7 +265,11 @@ def with_measurements_compared(
         results = comparison.compared(reading, references)
         said = [*map(_compared, found), *(reference_values.result(r) for r in results if isinstance(r, ReferenceCompared))]
         what = f'{COMPARED}{"; ".join(said)}' if said else _NOT_COMPARED
-        return replace(reading, reason='; '.join(filter(None, (what, reading.reason))))
+        return replace(
+            reading,
+            reason='; '.join(filter(None, (what, reading.reason))),
+            comparison=MeasurementComparison.COMPARED if said else MeasurementComparison.NO_REFERENCE,
+        )
 
     devices = (
         a if a.measurements is None else replace(a, measurements=tuple(said(a, one) for one in a.measurements))

@@ -32,7 +32,7 @@ from baremetal_acc.model.image import ReferenceValue
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, Scope, WritePath
-from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.measurement import Measurement, MeasurementComparison, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
@@ -569,6 +569,47 @@ def test_it_says_what_a_measurement_was_compared_with():
     assert (compared.measurements, compared.state) == (signed.measurements, signed.state)
     what = 'that these signed measurements belong to the versions, since none has a reference value: H100 GPU_0 (GPU_0)'
     assert (False, True) == (what in claims(with_values).does_not_prove, what in claims(without).does_not_prove)
+    assert ('compared', 'no-reference') == (compared.comparison, alone.comparison)
+
+
+NOTHING_TO_COMPARE = 'that these signed measurements belong to the versions, since none has a reference value'
+
+
+@pytest.mark.parametrize(
+    ('reason', 'is_compared'),
+    [
+        ('compared with the catalogue: GPU_0 is 2.0', True),
+        ('the catalogue has nothing to compare it with', False),
+        ('the catalogue has nothing to compare it with; compared with the catalogue: nothing', False),
+        (None, False),
+    ],
+)
+def test_what_an_earlier_release_has_measured_is_still_read_by_its_text(reason, is_compared):
+    """Its document has neither of the later fields, and stays as it was signed. No later document is read by its text."""
+    certificate = issued()
+    [card] = certificate.accelerators
+    old = document(replace(certificate, accelerators=(replace(card, measurements=(replace(MEASURED, reason=reason),)),)))
+    [measured] = old['accelerators'][0]['measurements']
+    assert set() == {'versions', 'comparison'} & set(measured)
+    assert old == document(read(old))
+    assert is_compared is not any(NOTHING_TO_COMPARE in text for text in claims(read(old)).does_not_prove)
+    for comparison in MeasurementComparison:
+        later = json.loads(json.dumps(old))
+        later['accelerators'][0]['measurements'][0]['comparison'] = comparison.value
+        assert later == document(read(later))
+        is_later_compared = not any(NOTHING_TO_COMPARE in text for text in claims(read(later)).does_not_prove)
+        assert (comparison is MeasurementComparison.COMPARED) is is_later_compared
+
+
+@pytest.mark.parametrize('changes', [{'comparison': None}, {'comparison': 'matched'}, {'comparison': ''}, {'versions': []}])
+def test_a_measurement_is_written_in_one_way(changes):
+    """Readers of another form might read it differently."""
+    certificate = issued()
+    [card] = certificate.accelerators
+    data = document(replace(certificate, accelerators=(replace(card, measurements=(MEASURED,)),)))
+    data['accelerators'][0]['measurements'][0] |= changes
+    with pytest.raises(CertificateInvalid):
+        read(data)
 
 
 def test_every_word_of_the_occasion_is_in_it():
