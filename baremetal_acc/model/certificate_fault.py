@@ -214,6 +214,21 @@ class AcceptanceWithoutEnd(OfCard):
     kind: ClassVar[str] = 'custody-contradicts-itself'
 
 
+CardFault = (
+    PathNotBlocked
+    | NoUnbrokenChain
+    | ChainEndsEarly
+    | ChainTooWeak
+    | AcceptanceHasExpired
+    | ChainIncomplete
+    | ChainHasGap
+    | ChainReachesElsewhere
+    | ChainReachesPastIssue
+    | ChainOfOtherStrength
+    | ChainWithoutEvidence
+    | AcceptanceWithoutEnd
+)
+
 CertificateFault = (
     AnotherNode
     | AnotherInstance
@@ -226,16 +241,5 @@ CertificateFault = (
     | AcceleratorListedTwice
     | AcceleratorNotListed
     | WaiverHasExpired
-    | PathNotBlocked
-    | NoUnbrokenChain
-    | ChainEndsEarly
-    | ChainTooWeak
-    | AcceptanceHasExpired
-    | ChainIncomplete
-    | ChainHasGap
-    | ChainReachesElsewhere
-    | ChainReachesPastIssue
-    | ChainOfOtherStrength
-    | ChainWithoutEvidence
-    | AcceptanceWithoutEnd
+    | CardFault
 )

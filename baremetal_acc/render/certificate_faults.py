@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from baremetal_acc.model import certificate_fault as f
-from baremetal_acc.model.certificate_fault import CertificateFault
+from baremetal_acc.model.certificate_fault import CardFault, CertificateFault
 
 
 def sentence(fault: CertificateFault) -> str:
@@ -44,20 +44,7 @@ def sentence(fault: CertificateFault) -> str:
             assert_never(fault)
 
 
-def _of_card(
-    fault: f.PathNotBlocked
-    | f.NoUnbrokenChain
-    | f.ChainEndsEarly
-    | f.ChainTooWeak
-    | f.AcceptanceHasExpired
-    | f.ChainIncomplete
-    | f.ChainHasGap
-    | f.ChainReachesElsewhere
-    | f.ChainReachesPastIssue
-    | f.ChainOfOtherStrength
-    | f.ChainWithoutEvidence
-    | f.AcceptanceWithoutEnd,
-) -> str:
+def _of_card(fault: CardFault) -> str:
     chain = 'its chain of custody'
     match fault:
         case f.PathNotBlocked():

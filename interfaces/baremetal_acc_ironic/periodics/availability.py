@@ -42,6 +42,7 @@ from baremetal_acc_ironic.state.target import target as target_of
 from baremetal_acc_ironic.steps import definitions, verdict_record
 from baremetal_acc_ironic.steps.job_context import seen
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
+from baremetal_acc_ironic.steps.verdict_record import StepVerdict
 
 LOG = log.getLogger(__name__)
 
@@ -285,7 +286,8 @@ def _offer(task: Any, state: NodeState, standing: NodeAvailability) -> None:
         node_store.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
     tools.placement.publish(inventory, verdict, made)
     last = seen(task, node_store.load(node), tools, inventory, verdict, by=NAME)
-    last = verdict_record.kept(task, last, tools, inventory, verdict, again.evidence, by=NAME, flow=None)
+    judged = StepVerdict(inventory=inventory, verdict=verdict, proof=again.evidence, by=NAME, flow=None)
+    last = verdict_record.kept(task, last, tools, judged)
     node_store.store(node, told(last, None))
     unmet = sorted({f.label for f in verdict.unmet})
     more = f'; not published, since not verified: {", ".join(unmet)}' if unmet else ''

@@ -33,6 +33,7 @@ from baremetal_acc_ironic.steps.job_context import seen as show
 from baremetal_acc_ironic.steps.job_planning import new_job
 from baremetal_acc_ironic.steps.open_locks import open_locks, opened
 from baremetal_acc_ironic.steps.step_errors import WAY_BACK, StepFailed
+from baremetal_acc_ironic.steps.verdict_record import StepVerdict
 
 Look = tuple[Inventory, Verdict]
 
@@ -86,7 +87,8 @@ def end_job(
         _go_back(task, state, job, step, reasons)
         return
     if look is not None and tools is not None:
-        state = verdict_record.kept(task, state, tools, *look, proof, by=step.name, flow=job.flow)
+        made = StepVerdict(inventory=look[0], verdict=look[1], proof=proof, by=step.name, flow=job.flow)
+        state = verdict_record.kept(task, state, tools, made)
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in state.quarantined if q.device in came.quarantined], job.flow)
     told = provision_state.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])

@@ -34,6 +34,7 @@ from baremetal_acc_ironic.steps import (
 )
 from baremetal_acc_ironic.steps.job_context import counted, seen, show
 from baremetal_acc_ironic.steps.job_context import tools as tools_of
+from baremetal_acc_ironic.steps.verdict_record import StepVerdict
 
 
 def take_stock(task: Any, by: str) -> Inventory:
@@ -60,7 +61,8 @@ def take_stock(task: Any, by: str) -> Inventory:
         state = show(task, state, tools, inventory, known, verdict)
         verdict = custody_feed.judged(verdict, state.custody, inventory, target_of(task), tools, inventory.at)
         flow = provision_state.FLOWS.get(task.node.provision_state)
-        node_store.store(task.node, verdict_record.keep(task, state, tools, inventory, verdict, evidence, by=by, flow=flow))
+        made = StepVerdict(inventory=inventory, verdict=verdict, proof=evidence, by=by, flow=flow)
+        node_store.store(task.node, verdict_record.keep(task, state, tools, made))
     return known
 
 
@@ -167,17 +169,16 @@ def _verify(task: Any, state: NodeState, flow: Flow, failed: Callable[[NodeState
     if flow is Flow.DEPLOY:
         state, wrong = attach.plugged(task, state, inventory, verdict)
         whole += wrong
+    judged = StepVerdict(
+        inventory=inventory, verdict=verdict, proof=evidence, by=definitions.VERIFY.name, flow=flow, whole=tuple(whole)
+    )
     reasons = [*(findings.sentence(finding) for finding in verdict.unmet), *whole]
     if reasons:
         if flow is not Flow.CLEAN:
             left = handover.found_open(state, flow, definitions.VERIFY.name, inventory, verdict, wall_clock.now())
             state = replace(state, opened=left.opened, exposed=left.exposed)
             node_store.store(task.node, replace(node_store.load(task.node), opened=left.opened, exposed=left.exposed))
-        failed(
-            verdict_record.kept(
-                task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name, flow=flow, whole=whole
-            )
-        )
+        failed(verdict_record.kept(task, state, tools, judged))
         raise NotMet(
             reasons,
             hint=f'{definitions.LOCK.name} engages locks, {definitions.RECONCILE.name} brings everything to the baseline',
@@ -194,7 +195,5 @@ def _verify(task: Any, state: NodeState, flow: Flow, failed: Callable[[NodeState
     waivers.tell(task, verdict, definitions.VERIFY.name)
     state = state.shown(inventory.accelerators)
     state = seen(task, state, tools, inventory, verdict, by=definitions.VERIFY.name)
-    state = verdict_record.kept(
-        task, state, tools, inventory, verdict, evidence, by=definitions.VERIFY.name, flow=flow, whole=whole
-    )
+    state = verdict_record.kept(task, state, tools, judged)
     return handover.over(task, state, inventory, evidence, flow) if flow is Flow.DEPLOY else state

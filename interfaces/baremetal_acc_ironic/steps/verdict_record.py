@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store the inventory and the verdict of a step in Ironic's inspection data."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oslo_log import log
@@ -37,43 +36,49 @@ def reasons(task: Any, state: NodeState, tools: Tools) -> list[str]:
     return found
 
 
-def keep(
-    task: Any,
-    state: NodeState,
-    tools: Tools,
-    inventory: Inventory,
-    verdict: Verdict,
-    proof: Iterable[Engagement],
-    *,
-    by: str,
-    flow: Flow | None,
-    whole: Iterable[str] | None = None,
-) -> NodeState:
-    """Store an inventory and the verdict on it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepVerdict:
+    """The verdict of a step, and what it rests on.
 
-    :param proof: our lock records, as they count in the flow.
-    :param whole: why the node as a whole is not met; None: :func:`reasons`.
+    :ivar proof: our lock records, as they count in the flow.
+    :ivar by: the step, or the inspection.
+    :ivar flow: None outside of Ironic's flows.
+    :ivar whole: why the node as a whole is not met; None: as :func:`reasons` says when it is stored.
+    """
+
+    inventory: Inventory
+    verdict: Verdict
+    proof: tuple[Engagement, ...]
+    by: str
+    flow: Flow | None
+    whole: tuple[str, ...] | None = None
+
+
+def keep(task: Any, state: NodeState, tools: Tools, made: StepVerdict) -> NodeState:
+    """Store the inventory and the verdict of a step.
+
     :returns: the node state that knows of them, not yet stored.
     """
     target = target_of(task)
-    seen = judged(inventory, proof, lifecycle=state.lifecycle, flow=Flow.DEPLOY if flow is Flow.DEPLOY else None)
-    state = replace(state, digest=record.digest(inventory))
+    flow = Flow.DEPLOY if made.flow is Flow.DEPLOY else None
+    seen = judged(made.inventory, made.proof, lifecycle=state.lifecycle, flow=flow)
+    state = replace(state, digest=record.digest(made.inventory))
     if tools.papers is None:
         # There is no baseline: nothing says what is demanded of the cards.
         record.store(task, seen)
         return replace(state, verdict=None)
-    made = verdict_document.document(
+    document = verdict_document.document(
         seen,
-        verdict,
+        made.verdict,
         state.custody,
         target,
         tools,
         lifecycle=state.lifecycle,
-        flow=flow,
-        by=by,
-        reasons=reasons(task, state, tools) if whole is None else whole,
+        flow=made.flow,
+        by=made.by,
+        reasons=reasons(task, state, tools) if made.whole is None else made.whole,
     )
-    sealed = record.store(task, seen, made)
+    sealed = record.store(task, seen, document)
     if sealed is None:
         raise AssertionError('a verdict was stored, so there is a digest')
     return replace(
@@ -88,21 +93,10 @@ def keep(
     )
 
 
-def kept(
-    task: Any,
-    state: NodeState,
-    tools: Tools,
-    inventory: Inventory,
-    verdict: Verdict,
-    proof: Iterable[Engagement],
-    *,
-    by: str,
-    flow: Flow | None,
-    whole: Iterable[str] | None = None,
-) -> NodeState:
+def kept(task: Any, state: NodeState, tools: Tools, made: StepVerdict) -> NodeState:
     """Do the same as :func:`keep`; a failure is logged only, and ends the verdict that was stored before."""
     try:
-        return keep(task, state, tools, inventory, verdict, proof, by=by, flow=flow, whole=whole)
+        return keep(task, state, tools, made)
     except Exception:
         # A failure to store what was read does not fail what was done to the cards.
         LOG.exception('Node %s: the verdict on its accelerators could not be stored', task.node.uuid)
@@ -141,7 +135,8 @@ def compared(
     target = target_of(task)
     verdict = execution.compare(inventory, target, tools, proof, lifecycle=state.lifecycle, measured=False)
     verdict = custody_feed.judged(verdict, state.custody, inventory, target, tools, inventory.at)
-    return keep(task, state, tools, inventory, verdict, proof, by=by, flow=flow)
+    made = StepVerdict(inventory=inventory, verdict=verdict, proof=proof, by=by, flow=flow)
+    return keep(task, state, tools, made)
 
 
 def ended(state: NodeState, why: VerdictEnd) -> NodeState:
