@@ -6,14 +6,17 @@ import base64
 import gzip
 import io
 import json
+import resource
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pycdlib
 import pytest
 
-from baremetal_acc_ironic.state import config_drive
+from baremetal_acc_ironic.state import config_drive, config_drive_image
 
 FILE = '/openstack/latest/vendor_data2.json'
 GENUINE = (Path(__file__).parent / 'config_drives' / 'genisoimage.b64').read_text().replace('\n', '')
@@ -105,11 +108,12 @@ HOSTILE: dict[str, Any] = {
     'a number': 7,
     'a list': [],
     'no base64': '!',
+    'no ASCII': 'é',
     'no gzip': base64.b64encode(WHOLE[:100]).decode(),
     'cut gzip': base64.b64encode(gzip.compress(WHOLE)[:-200]).decode(),
     'nothing in gzip': packed(b''),
     'zeros': packed(bytes(400_000)),
-    'more than is read': packed(bytes(config_drive.MAX_ISO + 1)),
+    'more than is read': packed(bytes(config_drive_image.MAX_ISO + 1)),
     'a FAT image': packed(b'\xeb\x3c\x90mkfs.fat' + bytes(100_000)),
     'an image that ends in its header': _cut(WHOLE, 33_000),
     'an image that ends in its folders': _cut(WHOLE, 50_000),
@@ -139,10 +143,10 @@ def test_no_flipped_bit_of_an_image_raises_anything_else():
         changed = bytearray(WHOLE)
         changed[position] ^= 0x5A
         try:
-            found = config_drive.with_certificate(packed(bytes(changed)), b'text')
+            found = config_drive_image.changed(bytes(changed), {'certificate': 'text'})
         except config_drive.NotChanged:
             continue
-        assert isinstance(found, str)
+        assert isinstance(found, bytes)
 
 
 def test_an_image_that_claims_to_be_huge_fills_no_memory():
@@ -152,6 +156,63 @@ def test_an_image_that_claims_to_be_huge_fills_no_memory():
     changed[at : at + 8] = (2**31).to_bytes(4, 'little') + (2**31).to_bytes(4, 'big')
     with pytest.raises(config_drive.NotChanged, match='too large'):
         config_drive.with_certificate(packed(bytes(changed)), b'text')
+
+
+def both_orders(number: int) -> bytes:
+    """As numbers are in ISO 9660 (ECMA-119, 7.3.3)."""
+    return number.to_bytes(4, 'little') + number.to_bytes(4, 'big')
+
+
+def crowded(files: int) -> bytes:
+    """An image whose root has so many empty files."""
+
+    def record(name: bytes, flags: int = 0, size: int = 0) -> bytes:
+        body = both_orders(at) + both_orders(size) + bytes(7) + bytes([flags, 0, 0, 1, 0, 0, 1, len(name)]) + name
+        body += bytes(len(body) % 2)
+        return bytes([len(body) + 2, 0]) + body
+
+    at = -(-len(WHOLE) // 2048)
+    records = [record(b'\0', 2, 2048), record(b'\1', 2, 2048), *(record(b'F%07d.;1' % n) for n in range(files))]
+    each = 2048 // len(records[-1])
+    folder = b''.join(b''.join(records[n : n + each]).ljust(2048, b'\0') for n in range(0, len(records), each))
+    image = bytearray(WHOLE.ljust(at * 2048, b'\0') + folder)
+    root = 16 * 2048 + 156
+    image[root + 2 : root + 18] = both_orders(at) + both_orders(len(folder))
+    return bytes(image)
+
+
+def test_an_image_that_is_made_to_be_read_for_minutes_is_given_up(monkeypatch):
+    """It has more files than can be read in that time, and gzip makes next to nothing of them. The conductor waits for a process with a limit, and does not read it itself."""
+    monkeypatch.setattr(config_drive, 'CPU_SECONDS', 1)
+    before, spent = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    with pytest.raises(config_drive.NotChanged, match='it takes more than 1 s to read'):
+        config_drive.with_certificate(packed(crowded(250_000)), b'text')
+    assert time.process_time() - before < 3
+    assert 0.5 < resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - spent < 3
+
+
+def test_an_image_that_needs_more_memory_than_allowed_is_given_up(monkeypatch):
+    """An honest one stands for it: the conductor keeps its memory."""
+    monkeypatch.setattr(config_drive, 'MEMORY_BYTES', 110 * 1024 * 1024)
+    with pytest.raises(config_drive.NotChanged, match='it takes too much memory to read'):
+        config_drive.with_certificate(image_of({'user_data': bytes(60_000_000)}), b'text')
+
+
+def test_the_largest_honest_image_is_changed_within_the_limits():
+    """A config drive of Ironic's agent has at most 64 MiB."""
+    drive = image_of({'user_data': bytes(60_000_000)})
+    assert b'text' in files_of(config_drive.with_certificate(drive, b'text'))[FILE]
+
+
+def test_where_the_program_cannot_be_run_the_drive_stays_as_it_is(monkeypatch):
+    """Such as in a service that may start no processes."""
+    monkeypatch.setattr(config_drive.processutils, 'execute', mock.Mock(side_effect=PermissionError(13, 'Permission denied')))
+    with pytest.raises(config_drive.NotChanged, match=r'the program that changes it cannot be run \(Permission denied\)'):
+        config_drive.with_certificate(GENUINE, b'text')
+    monkeypatch.undo()
+    monkeypatch.setattr(config_drive.sys, 'executable', '/bin/false')
+    with pytest.raises(config_drive.NotChanged, match='the program that changes it has failed with exit code 1'):
+        config_drive.with_certificate(GENUINE, b'text')
 
 
 class _Node:

@@ -66,6 +66,20 @@ GUARDS = (
         tests='tests/wire/test_reservations.py',
     ),
     Guard(
+        name="lose an operator's reservation when the deny list withdraws its inventory",
+        file='baremetal_acc/placement/provider_sweep.py',
+        guard='return operator_reservations.note_reserved(self._client, seen, schemas.generation(answer))',
+        gone='return schemas.generation(answer)',
+        tests='tests/wire/test_provider_sweep.py',
+    ),
+    Guard(
+        name='let a config drive take as long to read as it likes',
+        file='interfaces/baremetal_acc_ironic/state/config_drive.py',
+        guard='cpu_time=CPU_SECONDS, ',
+        gone='',
+        tests='tests/ironic/test_config_drive.py',
+    ),
+    Guard(
         name='plan to lock what the device says that it cannot close',
         file='baremetal_acc/planning/plan_locks.py',
         guard='        for left in _left_open(accelerator, path, wanted.block_rule):\n',

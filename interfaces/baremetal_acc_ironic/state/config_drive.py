@@ -4,56 +4,34 @@
 
 Ironic stores the config drive of a deploy in ``instance_info['configdrive']`` until the image is written: as an object of which
 it builds the drive itself, as a gzipped ISO 9660 image in base64 (which is what Nova sends), or as a URL. Only the first two
-are changed here. The drive comes from the tenant: whatever cannot be read as expected stays as it is. That never fails a
-deploy, since the certificate is stored with the node in any case.
+are changed here. The drive comes from the tenant: whatever cannot be read as expected stays as it is, and an image is read in a
+process of its own, with limits. That never fails a deploy, since the certificate is stored with the node in any case.
 
 Source: Nova, "Vendordata" in its administrator guide (vendor_data2.json); ironic/conductor/configdrive_utils.py, 39.0.0.
 """
 
 import base64
-import binascii
 import gzip
-import io
 import json
-import struct
+import sys
 import zlib
 from typing import Any
 
-import pycdlib
-from pycdlib.pycdlibexception import PyCdlibException
+from oslo_concurrency import processutils
 
 from baremetal_acc_ironic import settings
-from baremetal_acc_ironic.state import node_store, provision_state
+from baremetal_acc_ironic.state import config_drive_image, node_store, provision_state
+from baremetal_acc_ironic.state.config_drive_image import MAX_ISO, NotChanged, added
 
-FOLDER = '/openstack/latest'
+CPU_SECONDS = 10
+"""Processor time in which an image has to be changed: an honest one of the most bytes takes less than a second."""
 
-FILE = 'vendor_data2.json'
+MEMORY_BYTES = 1024 * 1024 * 1024
+"""Address space in which an image has to be changed: it is held a few times."""
 
-KEY = 'baremetal_acc'
-"""Key of ours in vendor_data2.json: an object whose ``certificate`` is the text of the signed certificate."""
-
-MAX_ISO = 64 * 1024 * 1024
-"""Most bytes of a config drive that is changed. Ironic's agent takes no larger one (MAX_CONFIG_DRIVE_SIZE_MB)."""
-
-_MAX_VENDOR_DATA = 4 * 1024 * 1024
+_LONGEST_REASON = 200
 
 _GZIP = 16 + zlib.MAX_WBITS
-
-_ISO_NAME = 'BMACCVD2.JSN;1'
-"""Name of the file for readers of ISO 9660 without extensions; pycdlib takes no long names with small letters there."""
-
-
-class NotChanged(Exception):
-    """A config drive cannot be changed; the text says why."""
-
-
-class _BoundedFile(io.BytesIO):
-    """A file in memory that takes at most :data:`MAX_ISO` bytes, whatever sizes an image claims to have."""
-
-    def write(self, data: Any, /) -> int:
-        if self.tell() + len(data) > MAX_ISO:
-            raise NotChanged('it is too large')
-        return super().write(data)
 
 
 def hand_over(node: Any, certificate: bytes) -> None:
@@ -85,21 +63,12 @@ def with_certificate(drive: Any, certificate: bytes) -> Any:
     """
     entry = {'certificate': certificate.decode()}
     if isinstance(drive, dict):
-        return {**drive, 'vendor_data': _added(drive.get('vendor_data') or {}, entry)}
+        return {**drive, 'vendor_data': added(drive.get('vendor_data') or {}, entry)}
     if not isinstance(drive, str):
         raise NotChanged('it is neither an object nor a text')
     if drive.startswith(('http://', 'https://')):
         raise NotChanged('it is stored in an object store')
-    try:
-        return _packed(_changed(_unpacked(drive), entry))
-    except (PyCdlibException, struct.error, LookupError, ValueError, OSError, RecursionError, MemoryError) as exc:
-        raise NotChanged(f'it is no ISO 9660 image that can be changed ({type(exc).__name__})') from None
-
-
-def _added(vendor_data: Any, entry: dict[str, str]) -> dict[str, Any]:
-    if not isinstance(vendor_data, dict):
-        raise NotChanged(f'its {FILE} is not an object')
-    return {**vendor_data, KEY: entry}
+    return _packed(_changed(_unpacked(drive), entry))
 
 
 def _unpacked(drive: str) -> bytes:
@@ -108,7 +77,7 @@ def _unpacked(drive: str) -> bytes:
     unpacker = zlib.decompressobj(_GZIP)
     try:
         data = unpacker.decompress(base64.b64decode(drive), MAX_ISO + 1)
-    except (binascii.Error, zlib.error):
+    except (ValueError, zlib.error):
         raise NotChanged('it is not gzipped data in base64') from None
     if len(data) > MAX_ISO:
         raise NotChanged('it is too large')
@@ -122,52 +91,21 @@ def _packed(image: bytes) -> str:
 
 
 def _changed(image: bytes, entry: dict[str, str]) -> bytes:
-    """Return an ISO 9660 image with an entry in its vendor data, after it was read back."""
-    iso = pycdlib.PyCdlib()
-    iso.open_fp(io.BytesIO(image))
+    """Run the program that changes an image, with limits: it may be made to be read for minutes, or to fill the memory.
+
+    :raises NotChanged: the image cannot be changed, or not within the limits.
+    """
+    limits = processutils.ProcessLimits(cpu_time=CPU_SECONDS, address_space=MEMORY_BYTES, core_file_size=0)
+    command = (sys.executable, '-P', '-m', config_drive_image.__name__)
+    sent = json.dumps(entry).encode() + b'\n' + image
     try:
-        if not iso.has_rock_ridge():
-            raise NotChanged('it has no Rock Ridge names')
-        data = json.dumps(_added(_read(iso), entry)).encode()
-        joliet = f'{FOLDER}/{FILE}' if iso.has_joliet() else None
-        folder = iso.full_path_from_dirrecord(iso.get_record(rr_path=FOLDER))
-        if FILE in _names(iso):
-            record = iso.get_record(rr_path=f'{FOLDER}/{FILE}')
-            iso.rm_file(iso.full_path_from_dirrecord(record), rr_name=FILE, joliet_path=joliet)
-        iso.add_fp(io.BytesIO(data), len(data), f'{folder}/{_ISO_NAME}', rr_name=FILE, joliet_path=joliet)
-        made = _BoundedFile()
-        iso.write_fp(made)
-    finally:
-        iso.close()
-    return _read_back(made.getvalue(), entry)
-
-
-def _read_back(image: bytes, entry: dict[str, str]) -> bytes:
-    iso = pycdlib.PyCdlib()
-    iso.open_fp(io.BytesIO(image))
-    try:
-        if _read(iso).get(KEY) != entry:
-            raise NotChanged('what was read back is not what was written')
-    finally:
-        iso.close()
-    return image
-
-
-def _names(iso: Any) -> set[str]:
-    """Return the Rock Ridge names of the files in the folder."""
-    records = (child.rock_ridge for child in iso.list_children(rr_path=FOLDER) if child is not None)
-    return {record.name().decode() for record in records if record is not None}
-
-
-def _read(iso: Any) -> dict[str, Any]:
-    """Return the vendor data of an image; empty if there is none."""
-    if FILE not in _names(iso):
-        return {}
-    with iso.open_file_from_iso(rr_path=f'{FOLDER}/{FILE}') as stream:
-        data = stream.read(_MAX_VENDOR_DATA + 1)
-    if len(data) > _MAX_VENDOR_DATA:
-        raise NotChanged(f'its {FILE} is too large')
-    found = json.loads(data)
-    if not isinstance(found, dict):
-        raise NotChanged(f'its {FILE} is not an object')
-    return found
+        made, _ = processutils.execute(*command, process_input=sent, binary=True, prlimit=limits)
+    except processutils.ProcessExecutionError as exc:
+        if exc.exit_code == config_drive_image.NOT_CHANGED:
+            raise NotChanged(str(exc.stderr)[:_LONGEST_REASON]) from None
+        if isinstance(exc.exit_code, int) and exc.exit_code < 0:  # a signal, such as at the end of its time
+            raise NotChanged(f'it takes more than {CPU_SECONDS} s to read, or breaks the program that reads it') from None
+        raise NotChanged(f'the program that changes it has failed with exit code {exc.exit_code}') from None
+    except OSError as exc:
+        raise NotChanged(f'the program that changes it cannot be run ({exc.strerror})') from None
+    return bytes(made)
