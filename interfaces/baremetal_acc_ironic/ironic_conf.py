@@ -94,18 +94,37 @@ def order(given: Sequence[ConfSource]) -> list[Path]:
 def read(files: Iterable[Path]) -> cfg.ConfigOpts:
     """Read Ironic's lists, and our options, from configuration files.
 
-    :raises DocumentError: a file cannot be read.
+    :raises DocumentError: a file cannot be parsed.
+    :raises OSError: a file cannot be read; ``filename`` names it.
     """
+    paths = [str(path) for path in files]
+    for path in paths:
+        _sections(path)  # its errors name the file and the line
     conf = cfg.ConfigOpts()
     conf.register_opts(default.driver_opts)
     conf.register_opts([option for option in api.opts if option.dest == MIDDLEWARE], group='api')
     core.register(conf)
-    paths = [str(path) for path in files]
     try:
         conf(args=[], project=PROJECT, default_config_files=paths, default_config_dirs=[])
     except cfg.Error as exc:
         raise DocumentError(path=', '.join(paths), what=str(exc)) from exc
     return conf
+
+
+def _sections(path: str) -> Mapping[str, Mapping[str, list[str]]]:
+    """Return the options of a configuration file by section.
+
+    :raises DocumentError: the file cannot be parsed. The line is not quoted: it may hold a password.
+    :raises OSError: the file cannot be read.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(path, found).parse()
+    except cfg.ParseError as exc:
+        raise DocumentError(path=path, line=exc.lineno, what=exc.msg, hint='correct that line') from None
+    except UnicodeDecodeError:
+        raise DocumentError(path=path, what='is not text in UTF-8', hint='name the files that Ironic is started with') from None
+    return found
 
 
 WITHOUT_RAMDISK: Mapping[str, str] = {'deploy': compat.NO_DEPLOY_NAME, 'boot': 'fake'}
@@ -207,8 +226,7 @@ def check_order(out: Path, files: Sequence[Path], names: Iterable[AddedList]) ->
         )
     lists = [(added.group, added.name) for added in names]
     for later in files[files.index(out) + 1 :]:
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(str(later), sections).parse()
+        sections = _sections(str(later))
         again = [f'[{group}] {name}' for group, name in lists if name in sections.get(group, {})]
         if again:
             raise UsageError(

@@ -182,7 +182,10 @@ def crowded(files: int) -> bytes:
 
 
 def test_an_image_that_is_made_to_be_read_for_minutes_is_given_up(monkeypatch):
-    """It has more files than can be read in that time, and gzip makes next to nothing of them. The conductor waits for a process with a limit, and does not read it itself."""
+    """It has more files than can be read in that time, and gzip makes next to nothing of them.
+
+    The conductor waits for a process with a limit, and does not read it itself.
+    """
     monkeypatch.setattr(config_drive, 'CPU_SECONDS', 1)
     before, spent = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with pytest.raises(config_drive.NotChanged, match='it takes more than 1 s to read'):

@@ -147,11 +147,26 @@ def test_a_default_that_no_type_of_ours_supports_is_an_error(etc: Etc, capsys: p
     assert not etc.out.exists()
 
 
-def test_a_file_that_cannot_be_read_is_an_error(etc: Etc, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error names it."""
-    etc.main.write_text('no section\n')
+@pytest.mark.parametrize(
+    ('data', 'says'),
+    [
+        (b'no section\n', ", line 1: No ':' or '=' found in assignment (correct that line)"),
+        (b'[DEFAULT]\npassword s3cret\n', ", line 2: No ':' or '=' found in assignment (correct that line)"),
+        (b'[DEFAULT\n', ', line 1: Invalid section (must end with ]) (correct that line)'),
+        (b'\xff\xfe', ': is not text in UTF-8 (name the files that Ironic is started with)'),
+        (None, ': No such file or directory (fix the cause, then run it again)'),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error(
+    etc: Etc, capsys: pytest.CaptureFixture[str], data: bytes | None, says: str
+) -> None:
+    """The error names this file, once, and no other; it quotes nothing of it, such as a password."""
+    (etc.folder / '10-good.conf').write_text('[DEFAULT]\n')
+    etc.main.unlink()
+    if data is not None:
+        etc.main.write_bytes(data)
     assert 2 == etc.run()
-    assert f'{etc.main}:1' in capsys.readouterr().err
+    assert f'baremetal-acc-ironic-conf: error: {etc.main}{says}\n' == capsys.readouterr().err
 
 
 def test_a_folder_that_is_missing_is_an_error(etc: Etc, capsys: pytest.CaptureFixture[str]) -> None:

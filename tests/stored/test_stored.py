@@ -346,6 +346,19 @@ def test_a_node_of_a_newer_format_is_refused_by_name(path):
     assert 'with the version of baremetal-acc that began it' in (caught.value.hint or '')
 
 
+@pytest.mark.parametrize('path', NODES[:1])
+@pytest.mark.parametrize('packed', ['!', '', 'eJw=', 7])
+def test_a_node_whose_packed_state_is_damaged_is_refused_by_name(path, packed):
+    """With what to do about it."""
+    from baremetal_acc_ironic.state import node_store
+
+    value = json.loads(path.read_text()) | {'packed': packed}
+    with pytest.raises(StaleJob, match='cannot be read') as caught:
+        node_store.load(told.node_of(value))
+    assert told.UUID in str(caught.value)
+    assert 'with the version of baremetal-acc that began it' in (caught.value.hint or '')
+
+
 @pytest.mark.parametrize('path', [p for p in NODES if '94f9a7d' in p.id])
 def test_a_node_that_was_handed_over_before_proofs_were_kept_has_one(path):
     """That version handed a node over by a verification alone: its tenant keeps its host. Any other node has no proof."""

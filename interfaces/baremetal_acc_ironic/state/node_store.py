@@ -86,6 +86,12 @@ _BESIDE = (
 )
 """Fields of :class:`NodeState` that are stored next to the state, where older versions ignore them."""
 
+_HINT = (
+    'finish the job with the version of baremetal-acc that began it; or, if no tenant has the node, delete it, enroll it again '
+    'and clean it'
+)
+"""What to do about a state that cannot be read."""
+
 SEEN_BYTES = 16 * 1024
 """Limit of the packed inventory that the next read is compared with. Measured: 16 GPUs with roots of trust and locks need 3.5
 KiB, the recorded machine with 8 of them 2.3 KiB."""
@@ -102,10 +108,7 @@ def load(node: Any) -> NodeState:
     if not isinstance(stored, dict) or stored.get('format') != FORMAT:
         raise StaleJob(
             f'node {node.uuid}: {PLACE} has another format than {FORMAT}',
-            hint=(
-                'finish the job with the version of baremetal-acc that began it; or, if no tenant has the node, delete '
-                'it, enroll it again and clean it'
-            ),
+            hint=_HINT,
         )
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
@@ -489,4 +492,4 @@ def _unpack(node: Any | str, packed: object) -> object:
         return json.loads(data)
     except (ValueError, zlib.error) as exc:
         uuid = node if isinstance(node, str) else node.uuid
-        raise StaleJob(f'node {uuid}: {PLACE} cannot be read: {exc}') from exc
+        raise StaleJob(f'node {uuid}: {PLACE} cannot be read: {exc}', hint=_HINT) from exc
