@@ -87,6 +87,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
             'Add them, although a certificate has expired since the manifest was signed',
             'reference import gpu.swidtag --root maker-root.pem --catalogue catalogue.toml --at 2024-06-30 --execute',
         ),
+        (
+            'Refuse a manifest whose signer was revoked',
+            'reference import gpu.swidtag --root maker-root.pem --crl signing-ca.crl --catalogue catalogue.toml',
+        ),
     ),
     'custody show': (('Print the chains of custody of one target', f'custody show node-1 {_DOCUMENTS}'),),
     'custody accept': (

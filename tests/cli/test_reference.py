@@ -14,6 +14,7 @@ pytest.importorskip('signxml', reason="needs the libraries of the extra: pip ins
 
 from tests.unit.images import manifests, spdm_device
 from tests.unit.images.manifests import resource, signed_corim, signed_tag, tag
+from tests.unit.images.test_revocation_lists import crl
 
 
 @pytest.fixture
@@ -80,6 +81,32 @@ def test_a_manifest_of_which_a_certificate_has_expired_is_read_as_of_a_day(maker
     day = f'{spdm_device.NOW:%Y-%m-%d}'
     done = imported(maker, 'late.swidtag', '--at', day)
     assert (0, True) == (done.code, f'its certificates were checked as of {day}' in done.err), done.err
+
+
+def test_a_manifest_of_which_a_certificate_is_revoked_is_refused(maker: Desk):
+    """By a list of its issuer. What was not checked is told, and a list that is for nothing is refused."""
+    between = spdm_device.certificate(
+        'between', spdm_device.BETWEEN_KEY, 'root', spdm_device.ROOT_KEY, ca=True, signs_lists=True, days=(-3650, 3650)
+    )
+    leaf = spdm_device.leaf(days=(-3650, 3650))
+    (maker.folder / 'gpu.swidtag').write_bytes(signed_tag(path=(leaf, between)))
+    days = (-3650.0, 3650.0)
+    for name, data in (
+        ('revoked.crl', crl(leaf, days=days)),
+        ('good.crl', crl(days=days)),
+        ('other.crl', crl(issuer='another', days=days)),
+    ):
+        (maker.folder / name).write_bytes(data)
+    for at in ((), ('--at', f'{spdm_device.NOW:%Y-%m-%d}')):
+        done = imported(maker, 'gpu.swidtag', '--crl', 'revoked.crl', '--execute', *at)
+        assert (2, 'format = 1\n# ours\n') == (done.code, catalogue(maker)), done.err
+        assert 'gpu.swidtag: its signature is not trusted: CN=device was revoked on 2026-11-22 (revoked.crl)' in done.err
+    done = imported(maker, 'gpu.swidtag', '--crl', 'good.crl', '--crl', 'other.crl')
+    assert 2 == done.code
+    assert 'other.crl is not signed by an issuer of the certificates of these manifests' in done.err
+    done = imported(maker, 'gpu.swidtag', '--crl', 'good.crl')
+    assert 0 == done.code, done.err
+    assert 'was not checked, for lack of a --crl of their issuer: CN=between' in done.err
 
 
 def test_verify_compares_what_a_device_signed_with_the_reference_of_the_version_that_it_names(desk: Desk, emulated_machine):

@@ -80,6 +80,20 @@ GUARDS = (
         tests='tests/ironic/test_config_drive.py',
     ),
     Guard(
+        name='use the reference values of a signer that was revoked',
+        file='baremetal_acc/images/trust/revocation.py',
+        guard='            if at is not None:\n',
+        gone='            if False:\n',
+        tests='tests/unit/images/test_revocation_lists.py',
+    ),
+    Guard(
+        name='believe a revocation list that its issuer has not signed',
+        file='baremetal_acc/images/trust/revocation.py',
+        guard=' and _is_signed_by(one, issuer)]',
+        gone=']',
+        tests='tests/unit/images/test_revocation_lists.py',
+    ),
+    Guard(
         name='plan to lock what the device says that it cannot close',
         file='baremetal_acc/planning/plan_locks.py',
         guard='        for left in _left_open(accelerator, path, wanted.block_rule):\n',

@@ -20,7 +20,8 @@ from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.images import catalogue, load, reference_tables
 from baremetal_acc.images.reference import manifest
 from baremetal_acc.images.reference.manifest import Manifest
-from baremetal_acc.images.trust import roots
+from baremetal_acc.images.trust import revocation, roots
+from baremetal_acc.images.trust.revocation import RevocationList
 from baremetal_acc.model.reference import VersionReference
 
 _NEW = 'format = 1\n'
@@ -34,9 +35,10 @@ class ReferenceImportCommand(command.Command):
     """Add the reference values of signed manifests to the catalogue. Contacts no BMC and no server; needs --execute to write.
 
     A manifest is an SWID tag with TCG RIM (XML) or a CoRIM (CBOR) that the maker of a component signed. Its signature and its
-    certificates up to a root given by --root are verified, and only what the signature covers is used. Without --execute the
-    command prints the entries that it would add (dry run). A version that the catalogue has already with the same values is not
-    added again; one with other values is refused. Sign the catalogue afterwards, if it has to be signed.
+    certificates up to a root given by --root are verified, and only what the signature covers is used. With --crl a manifest
+    is refused if one of these certificates is revoked. Without --execute the command prints the entries that it would add (dry
+    run). A version that the catalogue has already with the same values is not added again; one with other values is refused.
+    Sign the catalogue afterwards, if it has to be signed.
 
     Exit code 0: the values are in the catalogue, or would be; 2: an argument or a manifest is wrong.
     """
@@ -54,6 +56,15 @@ class ReferenceImportCommand(command.Command):
             dest='roots',
             metavar='FILE',
             help='root certificate of the maker in PEM, from a channel that you trust; can be repeated',
+        )
+        parser.add_argument(
+            '--crl',
+            action='append',
+            default=[],
+            dest='lists',
+            metavar='FILE',
+            help='certificate revocation list (CRL) of an issuer of the certificates, in PEM or DER; can be repeated '
+            '(default: revocation is not checked)',
         )
         parser.add_argument('--catalogue', metavar='FILE', help='catalogue file; overrides the configuration')
         parser.add_argument(
@@ -89,12 +100,14 @@ class ReferenceImportCommand(command.Command):
         if trusted.keys:
             what = 'contains a public key, but a root of manifests must be a CA certificate'
             raise UsageError(argument='--root', what=what, hint='name the root certificate of the maker')
-        found = [(path, manifest.read(_read(path), path, trusted.authorities, at)) for path in parsed_args.manifests]
+        lists = tuple(revocation.load(path, datetime.now(UTC)) for path in parsed_args.lists)
+        found = [(path, manifest.read(_read(path), path, trusted.authorities, at, lists)) for path in parsed_args.manifests]
+        _check_used(lists, [one for _, one in found])
         path = session.configuration(parsed_args, os.environ).settings.catalogue
         data = load.read(path) if os.path.lexists(path) else _NEW.encode()
         added = _added(path, _decoded(path, data), found, pattern)
         for name, one in found:
-            _tell(name, one, at if parsed_args.at is not None else None)
+            _tell(name, one, at if parsed_args.at is not None else None, is_revocation_checked=bool(lists))
         if not added:
             text.note(f'{path}: has these values already; nothing to add')
             return int(Exit.HOLDS)
@@ -176,9 +189,24 @@ def _subject(reference: VersionReference) -> tuple[str, str, frozenset[str]]:
     return reference.component, reference.version.casefold(), patterns
 
 
-def _tell(name: str, found: Manifest, at: datetime | None) -> None:
+def _check_used(lists: tuple[RevocationList, ...], found: list[Manifest]) -> None:
+    """Check that each list counted for a certificate: one that is given for nothing would look like a check.
+
+    :raises UsageError: one did not.
+    """
+    used = frozenset(path for one in found for path in one.revocation.used)
+    for one in lists:
+        if one.path not in used:
+            what = f'{one.path} is not signed by an issuer of the certificates of these manifests'
+            raise UsageError(argument='--crl', what=what, hint='get the lists of the issuers, or leave it out')
+
+
+def _tell(name: str, found: Manifest, at: datetime | None, *, is_revocation_checked: bool) -> None:
     """Tell who signed a manifest, and with which restriction that was checked."""
     text.note(f'{name}: {found.format} {found.id}, signed by {found.signer}, root {found.root}')
+    if is_revocation_checked and found.revocation.unchecked:
+        who = ', '.join(found.revocation.unchecked)
+        text.warn(f'{name}: whether these certificates are revoked was not checked, for lack of a --crl of their issuer: {who}')
     if at is not None:
         text.warn(
             f'{name}: its certificates were checked as of {at:%Y-%m-%d}; one of them expires at {found.expires:%Y-%m-%d %H:%M}Z'

@@ -20,7 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from baremetal_acc.errors import DocumentError, LocalError
 from baremetal_acc.images.trust import chains
+from baremetal_acc.images.trust import revocation as revocation_lists
 from baremetal_acc.images.trust.keys import UNREADABLE, Untrusted, fingerprint, usable
+from baremetal_acc.images.trust.revocation import RevocationCheck, RevocationList
 from baremetal_acc.model.image import ReferenceValue
 from baremetal_acc.model.reference import VersionReference
 
@@ -85,6 +87,7 @@ class Manifest:
     :ivar signer: subject of the certificate that signed; ``fingerprint`` is the SHA-256 of its key.
     :ivar root: subject of the pinned root that the chain leads to.
     :ivar expires: when the first certificate of the chain expires, UTC.
+    :ivar revocation: what the operator's revocation lists say of the chain.
     """
 
     format: ManifestFormat
@@ -94,6 +97,7 @@ class Manifest:
     fingerprint: str
     root: str
     expires: datetime
+    revocation: RevocationCheck
     references: tuple[NamedReferences, ...]
 
     @property
@@ -128,12 +132,19 @@ SIGNER = chains.Profile(holder='signer', root='pinned root', purpose=_signs_refe
 """The demands on the certificate chain of a maker that signs manifests."""
 
 
-def read(data: bytes, path: str, authorities: tuple[x509.Certificate, ...], at: datetime) -> Manifest:
+def read(
+    data: bytes,
+    path: str,
+    authorities: tuple[x509.Certificate, ...],
+    at: datetime,
+    lists: tuple[RevocationList, ...] = (),
+) -> Manifest:
     """Read a manifest and verify its signature.
 
     :param path: path of the file, for messages.
     :param authorities: the roots that the operator pinned.
     :param at: the time at which all certificates have to be valid.
+    :param lists: the operator's revocation lists. A certificate that one of them lists is refused, whatever ``at`` is.
     :raises DocumentError: the signature proves nothing, or the manifest is malformed or too long.
     :raises LocalError: a library is not installed.
     """
@@ -156,6 +167,11 @@ def read(data: bytes, path: str, authorities: tuple[x509.Certificate, ...], at: 
     except UNREADABLE as exc:
         what = f'a certificate of its signer is malformed ({type(exc).__name__})'
         raise DocumentError(path=path, what=what, hint='the values are not used') from None
+    try:
+        revocation = revocation_lists.check(found.path, lists)
+    except Untrusted as exc:
+        hint = 'the values are not used; get a manifest from the maker that a valid certificate has signed'
+        raise DocumentError(path=path, what=f'its signature is not trusted: {exc}', hint=hint) from None
     return Manifest(
         format=form,
         id=found.id,
@@ -164,6 +180,7 @@ def read(data: bytes, path: str, authorities: tuple[x509.Certificate, ...], at: 
         fingerprint=key,
         root=chains.name_of(found.path[-1]),
         expires=min(c.not_valid_after_utc for c in found.path),
+        revocation=revocation,
         references=found.references,
     )
 

@@ -52,13 +52,14 @@ def certificate(
     digital_signature: bool = True,
     purposes: tuple[str, ...] = (),
     critical: str | None = None,
+    signs_lists: bool = False,
 ):
     """One certificate, by another's key."""
 
     def name(text: str):
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
-    usage = x509.KeyUsage(digital_signature and not ca, False, False, False, False, ca, False, False, False)
+    usage = x509.KeyUsage(digital_signature and not ca, False, False, False, False, ca, signs_lists, False, False)
     made = (
         x509.CertificateBuilder()
         .subject_name(name(subject))
