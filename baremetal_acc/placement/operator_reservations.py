@@ -43,6 +43,10 @@ class UnreservedProviders:
         """
         return provider.generation is not None and self._generations.get(provider.uuid) == provider.generation
 
+    def lists(self, uuid: str) -> bool:
+        """Whether a provider had a free unit when placement was asked."""
+        return uuid in self._generations
+
     def ask(self, client: PlacementClient, classes: Iterable[str]) -> None:
         """List the providers of classes that were not asked for yet. Where placement cannot list them, none is known."""
         with self._lock:

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Withdraw providers of many nodes from placement in few requests: one GET for each node, and one POST for many providers.
+"""Withdraw providers of many nodes from placement in few requests: one POST for many providers, and few GETs
+(:mod:`baremetal_acc.placement.provider_list`).
 
 A fleet whose firmware was denied has to be withdrawn within a minute, which :mod:`baremetal_acc.placement.publish` cannot do:
 it reads every inventory before it writes, and again afterwards. Here placement's reshaper removes all inventory of up to
@@ -13,8 +14,8 @@ inventories of those providers are read of which placement does not list a free 
 (:class:`baremetal_acc.placement.operator_reservations.UnreservedProviders`).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +25,7 @@ from baremetal_acc.placement import operator_reservations, provider_reader, sche
 from baremetal_acc.placement.answers import PlacementChanged
 from baremetal_acc.placement.client import RESHAPER, PlacementClient, refusal
 from baremetal_acc.placement.operator_reservations import UnreservedProviders
+from baremetal_acc.placement.provider_list import ProviderList
 
 AT_A_TIME = 100
 """Providers in one POST. Placement takes 2 ms for each, and holds all of them in one transaction until it answers."""
@@ -53,15 +55,27 @@ class Swept:
         return not self.kept and self.error is None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepReadings:
+    """What all parts of a sweep have read of placement. Threads may share it.
+
+    :ivar listed: the providers of the nodes.
+    :ivar unreserved: the providers of which nothing is reserved.
+    """
+
+    listed: ProviderList = field(default_factory=ProviderList)
+    unreserved: UnreservedProviders = field(default_factory=UnreservedProviders)
+
+
 class ProviderSweep:
     """Empties providers of many nodes. Threads may share it.
 
-    :param unreserved: what was learned by an earlier part of the same sweep.
+    :param known: what was learned by an earlier part of the same sweep.
     """
 
-    def __init__(self, client: PlacementClient, unreserved: UnreservedProviders | None = None) -> None:
+    def __init__(self, client: PlacementClient, known: SweepReadings | None = None) -> None:
         self._client = client
-        self._unreserved = UnreservedProviders() if unreserved is None else unreserved
+        self._known = SweepReadings() if known is None else known
 
     def empty(self, wanted: Mapping[str, frozenset[str]]) -> Iterator[Swept]:
         """Remove the inventory of providers.
@@ -77,7 +91,7 @@ class ProviderSweep:
             try:
                 if silent is not None:
                     raise silent
-                found[root] = self._generations(root, uuids)
+                found[root] = self._generations(uuids, self._known.listed.below(self._client, root))
             except PlacementUnreachable as exc:
                 silent = errors[root] = exc
             except PlacementError as exc:
@@ -85,8 +99,7 @@ class ProviderSweep:
         roots = {uuid: root for root, own in found.items() for uuid in own}
         kept: dict[str, set[str]] = {}
         everything = [(uuid, generation) for own in found.values() for uuid, generation in own.items()]
-        for start in range(0, len(everything), AT_A_TIME):
-            part = dict(everything[start : start + AT_A_TIME])
+        for part in self._parts(everything):
             try:
                 left = self._send(part, roots)
             except PlacementError as exc:
@@ -97,25 +110,32 @@ class ProviderSweep:
         for root in wanted:
             yield Swept(root=root, kept=frozenset(kept.get(root, ())), error=errors.get(root))
 
-    def _generations(self, root: str, uuids: frozenset[str]) -> dict[str, int | None]:
+    def _parts(self, everything: Sequence[tuple[str, int | None]]) -> Iterator[dict[str, int | None]]:
+        """Yield what one POST takes. What a consumer may hold goes by itself: it refuses the POST with all others in it."""
+        is_free = self._known.unreserved.lists
+        for some in ([e for e in everything if is_free(e[0])], [e for e in everything if not is_free(e[0])]):
+            for start in range(0, len(some), AT_A_TIME):
+                yield dict(some[start : start + AT_A_TIME])
+
+    def _generations(self, uuids: frozenset[str], below: Mapping[str, Provider]) -> dict[str, int | None]:
         """Note what operators have reserved of providers, and return the generations of those providers that exist.
 
+        :param below: the providers of their node.
         :raises PlacementError: placement cannot be read, or refuses a note.
         """
-        below = provider_reader.below(self._client, root) or {}
         found = {uuid: self._noted(below[uuid]) for uuid in sorted(uuids & below.keys())}
         return {uuid: generation for uuid, generation in found.items() if generation is not None}
 
     def _noted(self, provider: Provider) -> int | None:
         """Note what an operator has reserved of a provider; return its generation, or None if it was deleted."""
-        if self._unreserved.includes(provider):
+        if self._known.unreserved.includes(provider):
             return provider.generation
         for _ in range(ATTEMPTS):
             answer = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             seen = replace(provider, inventories=schemas.inventories(answer))
-            self._unreserved.ask(self._client, (i.resource_class for i in seen.inventories))
+            self._known.unreserved.ask(self._client, (i.resource_class for i in seen.inventories))
             try:
                 return operator_reservations.note_reserved(self._client, seen, schemas.generation(answer))
             except PlacementChanged as exc:
@@ -145,7 +165,7 @@ class ProviderSweep:
             both, half = list(part.items()), len(part) // 2
             return self._send(dict(both[:half]), roots, attempt) | self._send(dict(both[half:]), roots, attempt)
         [(uuid, generation)] = part.items()
-        again = self._generations(roots[uuid], frozenset(part))
+        again = self._generations(frozenset(part), provider_reader.below(self._client, roots[uuid]) or {})
         if attempt < ATTEMPTS and again and again[uuid] != generation:
             return self._send(again, roots, attempt + 1)
         return frozenset(again)  # none if it was deleted

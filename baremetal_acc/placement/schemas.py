@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert placement's JSON documents to types, and types to JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from baremetal_acc.errors import PlacementRefused
@@ -103,21 +103,34 @@ def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
 
     :raises PlacementRefused: the providers form a cycle.
     """
+    known = children(found)
+    return lower(root, known) if root in known else None
+
+
+def children(found: Iterable[Provider]) -> dict[str, list[Provider]]:
+    """Return the children of each provider by its UUID."""
     everything = {p.uuid: p for p in found}
-    if root not in everything:
-        return None
-    lower: dict[str, Provider] = {}
-    children: dict[str, list[Provider]] = {}
-    for provider in sorted(everything.values(), key=lambda p: p.uuid):
-        children.setdefault(provider.parent_uuid, []).append(provider)
+    known: dict[str, list[Provider]] = {uuid: [] for uuid in everything}
+    for provider in everything.values():
+        known.setdefault(provider.parent_uuid, []).append(provider)
+    return known
+
+
+def lower(root: str, known: Mapping[str, Sequence[Provider]]) -> dict[str, Provider]:
+    """Return the providers below a root, parents first.
+
+    :param known: the children of each provider.
+    :raises PlacementRefused: the providers form a cycle.
+    """
+    found: dict[str, Provider] = {}
     parents = [root]
     while parents:
-        level = [child for parent in parents for child in children.get(parent, ())]
-        if any(child.uuid == root or child.uuid in lower for child in level):
+        level = [child for parent in parents for child in known.get(parent, ())]
+        if any(child.uuid == root or child.uuid in found for child in level):
             raise invalid('tree of providers')
-        lower |= {p.uuid: p for p in sorted(level, key=lambda p: p.uuid)}
+        found |= {p.uuid: p for p in sorted(level, key=lambda p: p.uuid)}
         parents = [p.uuid for p in level]
-    return lower
+    return found
 
 
 # ----------------------------------------------------------------------------------------------------------------- reshape

@@ -17,8 +17,7 @@ from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.operator_reservations import UnreservedProviders
-from baremetal_acc.placement.provider_sweep import ProviderSweep, Swept
+from baremetal_acc.placement.provider_sweep import ProviderSweep, SweepReadings, Swept
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.render import reservations
 from baremetal_acc.scheduling import provider_names, providers
@@ -105,16 +104,16 @@ def withdraw_devices(node_uuid: str, devices: Iterable[AcceleratorId], consumer:
     return _publisher().withdraw(node_uuid, providers_of, consumer=consumer, still=still).changed
 
 
-def sweep(wanted: Mapping[str, frozenset[str]], unreserved: UnreservedProviders) -> tuple[Swept, ...]:
+def sweep(wanted: Mapping[str, frozenset[str]], known: SweepReadings) -> tuple[Swept, ...]:
     """Empty providers of many nodes in few requests; what a consumer holds stays as it is.
 
     This may be done without the locks of the nodes: a provider that was emptied wrongly is published again.
 
     :param wanted: UUIDs of providers by node.
-    :param unreserved: shared by the sweeps of one scan: what is learned by one, no other asks.
+    :param known: shared by the sweeps of one scan: what is learned by one, no other asks.
     :raises PlacementError: placement cannot be used at all.
     """
-    return tuple(ProviderSweep(_client(), unreserved).empty(wanted))
+    return tuple(ProviderSweep(_client(), known).empty(wanted))
 
 
 def ready(node_uuid: str) -> None:

@@ -31,8 +31,8 @@ EXTRAS = ('demand', 'emulator', 'fleet', 'ironic')
 class Series:
     """A series of OpenStack that baremetal-acc supports.
 
-    Upper constraints name libraries and no services, so the versions of Ironic, placement and Nova are named
-    here (openstack/releases, deliverables). ``replaced`` has the constraints that the services of this series contradict, with the
+    Upper constraints name libraries and no services, so the versions of Ironic, placement and Nova are named here
+    (openstack/releases, deliverables). ``replaced`` has the constraints that the services of this series contradict, with the
     version that the service requires at least.
     """
 

@@ -13,7 +13,8 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.placement import provider_sweep
 from baremetal_acc.placement.client import PlacementAnswer, PlacementClient
-from baremetal_acc.placement.provider_sweep import ProviderSweep, Swept
+from baremetal_acc.placement.provider_list import ProviderList
+from baremetal_acc.placement.provider_sweep import ProviderSweep, SweepReadings, Swept
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.scheduling import denied_devices, providers
 from baremetal_acc.scheduling.provider_names import OPERATOR_RESERVED, card_uuid
@@ -78,6 +79,23 @@ def test_all_are_emptied_by_one_write(cloud: Cloud, sending: Adapter, roots: lis
     assert 1 == len([s for s in sending.sent if s.endswith('/inventories')]), 'the others are listed by one request'
 
 
+def test_the_providers_of_many_nodes_are_listed_by_one_request(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
+    """After the first nodes. A change since the list is noticed, and so is a node that came after it."""
+    listed = ProviderList(one_by_one=1)
+    sweeper = ProviderSweep(PlacementClient(sending), SweepReadings(listed=listed))
+    assert all(one.is_done for one in sweeper.empty(wanted(roots)))
+    assert [{}] * NODES == [inventories(cloud, root) for root in roots]
+    assert 3 == len([s for s in sending.sent if s == 'GET /resource_providers']), (
+        'a node, all nodes, and those with a free unit'
+    )
+    publisher = Publisher(PlacementClient(sending))
+    late = cloud.root()
+    for root in (*roots, late):
+        publisher.publish(wanted_tree(root))
+    assert all(one.is_done for one in sweeper.empty(wanted([*roots, late])))
+    assert [{}] * (NODES + 1) == [inventories(cloud, root) for root in (*roots, late)]
+
+
 def test_what_is_claimed_stays_and_keeps_no_other_from_being_emptied(cloud: Cloud, sending: Adapter, roots: list[str]) -> None:
     """It is returned, and is there as before."""
     card = card_uuid(roots[2], AcceleratorId(GPU))
@@ -95,9 +113,9 @@ def test_a_write_of_somebody_else_is_overtaken(cloud: Cloud, sending: Adapter, r
     sweeper = ProviderSweep(PlacementClient(sending))
     read = sweeper._generations
 
-    def then_others(root: str, uuids: frozenset[str]) -> dict:
-        found = read(root, uuids)
-        if root == roots[-1] and len(uuids) > 1:
+    def then_others(uuids: frozenset[str], below: dict) -> dict:
+        found = read(uuids, below)
+        if card_uuid(roots[-1], AcceleratorId(GPU)) in below and len(uuids) > 1:
             cloud.offer(written, 'PGPU', total=1)
             cloud.ask('DELETE', f'/resource_providers/{deleted}')
         return found
@@ -155,7 +173,7 @@ def test_what_an_operator_has_reserved_is_reserved_again(
         cloud.offer(card_uuid(root, AcceleratorId(GPU)), 'PGPU', reserved=1)
     found = sweep(sending, roots)
     assert all(one.is_done for one in found.values())
-    assert ([{}] * NODES, 1) == ([inventories(cloud, root) for root in roots], writes(sending).count('POST /reshaper'))
+    assert ([{}] * NODES, 2) == ([inventories(cloud, root) for root in roots], writes(sending).count('POST /reshaper'))
     assert 1 + len(by_hand) == len([s for s in sending.sent if s.startswith('GET') and s.endswith('/inventories')])
     for root in roots:
         Publisher(PlacementClient(Adapter(placement))).publish(wanted_tree(root))

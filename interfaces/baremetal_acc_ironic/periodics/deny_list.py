@@ -34,7 +34,7 @@ from baremetal_acc.errors import AccError, InventoryInUse, PlacementError, Stale
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.placement.operator_reservations import UnreservedProviders
+from baremetal_acc.placement.provider_sweep import SweepReadings
 from baremetal_acc.planning import remembered_inventory
 from baremetal_acc.render import denied as words
 from baremetal_acc.scheduling import denied_devices
@@ -190,9 +190,9 @@ def _scan(manager: Any, rounds: DenyListRounds) -> None:
         rounds.due = time.monotonic() + RESCAN
         with ThreadPoolExecutor(SWEEPERS, thread_name_prefix='deny-list') as pool:
             denied = _newly_denied(manager, rounds, images)
-            sweeps, unreserved = [], UnreservedProviders()
+            sweeps, known = [], SweepReadings()
             while part := tuple(islice(denied, NODES_AT_A_TIME)):
-                sweeps.append(pool.submit(_sweep, rounds, part, unreserved))
+                sweeps.append(pool.submit(_sweep, rounds, part, known))
             for one in sweeps:
                 one.result()
     except Exception:
@@ -291,11 +291,11 @@ def _compared(
     return ScannedNode(seen=seen, denied=found), inventory
 
 
-def _sweep(rounds: DenyListRounds, part: tuple[_Denied, ...], unreserved: UnreservedProviders) -> None:
+def _sweep(rounds: DenyListRounds, part: tuple[_Denied, ...], known: SweepReadings) -> None:
     """Empty the providers of the denied devices of some nodes. What an operator has reserved of them is noted first."""
     nodes = {one.uuid: one for one in part}
     try:
-        found = placement.sweep({one.uuid: one.providers for one in part}, unreserved)
+        found = placement.sweep({one.uuid: one.providers for one in part}, known)
     except PlacementError as exc:
         LOG.warning('The devices that the catalogue denies cannot be withdrawn yet, the next round retries: %s', exc)
         rounds.due = 0.0
