@@ -103,8 +103,10 @@ def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
 
     :raises PlacementRefused: the providers form a cycle.
     """
-    known = children(found)
-    return lower(root, known) if root in known else None
+    providers = tuple(found)
+    if all(p.uuid != root for p in providers):
+        return None
+    return lower(root, children(providers))
 
 
 def children(found: Iterable[Provider]) -> dict[str, list[Provider]]:
@@ -112,7 +114,8 @@ def children(found: Iterable[Provider]) -> dict[str, list[Provider]]:
     everything = {p.uuid: p for p in found}
     known: dict[str, list[Provider]] = {uuid: [] for uuid in everything}
     for provider in everything.values():
-        known.setdefault(provider.parent_uuid, []).append(provider)
+        if provider.parent_uuid in known:
+            known[provider.parent_uuid].append(provider)
     return known
 
 
