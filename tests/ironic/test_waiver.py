@@ -103,6 +103,25 @@ class TestByStep(WaiverCase):
         assert states.MANAGEABLE == self.waive(paths=['bmc-network'], reason='another', expires=until(1))
         assert ['another'] == [g.waiver.reason for g in self.node_state.waivers]
 
+    def test_it_ends_where_the_cleaning_after_the_tenant_is_refused_before_it_waits(self) -> None:
+        """The host is off already, so the step plans at once, and what it plans is refused."""
+        assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(30)), self.node.last_error
+        self.to_active()
+        assert ['r'] == [g.waiver.reason for g in self.node_state.waivers]
+        handed_over = self.node_state
+        functions = node_state.Override(device=AcceleratorId(self.gpu(0)), functions=(('Slot0', 'aes'),))
+        node_store.store(self.node, replace(handed_over, overrides=(functions,)))
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            task.driver.power.set_power_state(task, states.POWER_OFF)
+        for _ in range(2):
+            assert states.CLEANFAIL == self.cleaned()
+            assert OPEN in self.node.last_error
+            found = self.node_state
+            assert ((), (), (), None) == (found.waivers, found.overrides, found.evidence, found.proven)
+            assert (handed_over.lifecycle + 1, False) == (found.lifecycle, found.handed_over)
+            assert found.certificate is not None
+            assert found.certificate.superseded
+
     def test_it_is_for_no_mechanism_that_has_vanished(self) -> None:
         """One was seen for that path: its BMC was changed, or made to hide it. An operator's inspection forgets it."""
         self.clean('inventory_accelerators')

@@ -107,9 +107,11 @@ def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: st
     unsure = (by_rule | state.anew) - exposed
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
     new = replace(state, handed=None, watched=None, exposed=exposed, anew=anew)
+    # The step may be refused before it stores its state: what ended with the deployment must not outlive that.
     stored = node_store.load(task.node)
-    told = replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
-    node_store.store(task.node, replace(told, shelf=state.shelf))
+    ended = stored.came_back() if stored.handed_over else stored
+    told = replace(ended, certificate=state.certificate, handed=None, exposed=exposed, anew=anew, shelf=state.shelf)
+    node_store.store(task.node, told)
     if found:
         LOG.error('Node %s: came back; differences from how it was handed over: %d', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
