@@ -23,7 +23,7 @@ from baremetal_acc_ironic.authorization import interface_overrides, ramdisk_sour
 from baremetal_acc_ironic.host_power import gate, host_start, left_off
 from baremetal_acc_ironic.host_power.gate import Obstacle, Reason, StartRefused
 from baremetal_acc_ironic.host_power.host_start import STARTING
-from baremetal_acc_ironic.state import provision_state
+from baremetal_acc_ironic.state import proof, provision_state
 
 LOG = log.getLogger(__name__)
 
@@ -32,6 +32,10 @@ _OFF = frozenset({states.POWER_OFF, states.SOFT_POWER_OFF})
 _POWER_REQUEST = 'changing node power state'
 """Purpose of Ironic's task for a power request: only then is the interface validated for power on and power off alike. Source:
 ironic 39.0.0, conductor/manager.py, change_node_power_state."""
+
+_UNDEPLOY = 'node tear down'
+"""Purpose of Ironic's task for an undeploy, which begins with a validation of this interface, whatever others the node has.
+Source: ironic 32.1.0 and 39.0.0, conductor/manager.py, do_node_tear_down."""
 
 MANAGED_INSPECTION = 'inspector_manage_boot'
 """Key of driver_internal_info: Ironic boots the ramdisk of an inspection itself. Source: ironic 39.0.0,
@@ -48,16 +52,19 @@ class AccPower(base.PowerInterface):
     """Power interface that asks the gate before Ironic's own power interface."""
 
     def validate(self, task: Any) -> None:
-        """Check what Ironic checks, and that no interface of the node is replaced.
+        """Check what Ironic checks, and that no interface of the node is replaced. When an undeploy begins, record that.
 
         The second check is left out for a power request, so that no power-off is refused for it.
 
         :raises InvalidParameterValue: ``instance_info`` replaces an interface.
         """
         super().validate(task)
+        purpose = getattr(task, '_purpose', None)
         keys = interface_overrides.standing(task.node.instance_info)
-        if keys and getattr(task, '_purpose', None) != _POWER_REQUEST:
+        if keys and purpose != _POWER_REQUEST:
             raise exception.InvalidParameterValue(f'node {task.node.uuid}: {interface_overrides.text(keys)}')
+        if purpose == _UNDEPLOY:
+            proof.undeploy_begins(task)
 
     def get_power_state(self, task: Any) -> str | None:
         """Return the power state that the BMC reports; while a job writes, the one that Ironic has recorded.

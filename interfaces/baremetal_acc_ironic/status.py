@@ -90,7 +90,8 @@ def overridden(row: StatusRow) -> str | None:
 
 def unproven(row: StatusRow) -> str | None:
     """Return the command that lets the host of an active node be started; None if nothing stops it."""
-    if row.state != states.ACTIVE or node_store.proven(row.driver_internal_info):
+    info = row.driver_internal_info
+    if row.state != states.ACTIVE or (node_store.proven(info) and not node_store.ending(info)):
         return None
     steps = '[{"interface": "firmware", "step": "lock_accelerators"}]'
     return f"baremetal node service {row.uuid} --service-steps '{steps}'"

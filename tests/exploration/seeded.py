@@ -30,7 +30,7 @@ from baremetal_acc_ironic.authorization import api_guard, interface_overrides, r
 from baremetal_acc_ironic.host_power import gate, left_off
 from baremetal_acc_ironic.host_power.gate import Reason
 from baremetal_acc_ironic.power import AccPower
-from baremetal_acc_ironic.state import proof
+from baremetal_acc_ironic.state import node_store, proof
 from tests.exploration.machine import GPU
 from tests.exploration.verbs import BY_NAME, HAPPENINGS
 from tests.exploration.world import World
@@ -304,7 +304,8 @@ def _no_blind_limit(patch: Patch) -> None:
 def _proof_stays(patch: Patch) -> None:
     patch.setattr(proof, 'end', lambda _: None)
     patch.setattr(rights, 'forget_proof', lambda _: None)
-    patch.setattr(api_guard, '_is_proven', lambda _: False)
+    patch.setattr(proof, 'undeploy_begins', lambda _: None)
+    patch.setattr(node_store, 'of_deployment', lambda _: False)
 
 
 def _chains_begin_with_the_end_of_a_write(patch: Patch) -> None:

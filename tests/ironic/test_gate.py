@@ -20,7 +20,7 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.trouble import TroubleText
 from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc_ironic.host_power import host_start
-from baremetal_acc_ironic.host_power.gate import MAY_START, Obstacle, Reason, Situation, StartRefused, decide
+from baremetal_acc_ironic.host_power.gate import DEPLOYING, MAY_START, Obstacle, Reason, Situation, StartRefused, decide
 from baremetal_acc_ironic.state.node_state import NodeState, Opened, StartAllowed, Watched
 from tests.ironic import releases
 
@@ -104,6 +104,18 @@ def test_a_state_that_is_not_known_allows_nothing(state: str | None) -> None:
     """Whatever else speaks for it."""
     everything = replace(PROVEN, start_allowed=ALLOWED.start_allowed)
     assert (Obstacle.STATE,) == against(at(state, everything, verified=True, ramdisk=True, leased=False, operator=True))
+
+
+@pytest.mark.parametrize('state', sorted(TENANTS - DEPLOYING))
+def test_what_was_proven_counts_no_longer_than_the_undeploy_lasts(state: str) -> None:
+    """A node that is adopted right after it is in the same state as one that was deployed."""
+    ending = at(state, replace(PROVEN, ending=True))
+    if state == states.DELETING:
+        assert Reason.PROVEN is decide(ending)
+    else:
+        assert (Obstacle.UNPROVEN,) == against(ending)
+    for again in (PROVEN.came_back().given_away(NOW), replace(PROVEN, ending=True).given_away(NOW)):
+        assert Reason.PROVEN is decide(at(state, again))
 
 
 # ------------------------------------------------------------------------------------------------------- whatever the state

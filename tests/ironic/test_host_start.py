@@ -18,9 +18,9 @@ from ironic.conductor import utils as conductor_utils
 
 from baremetal_acc_ironic.authorization import interface_overrides
 from baremetal_acc_ironic.host_power import host_start
-from baremetal_acc_ironic.host_power.gate import MAY_START, Reason
+from baremetal_acc_ironic.host_power.gate import MAY_START, Reason, lasts
 from baremetal_acc_ironic.power import PowerRefused
-from baremetal_acc_ironic.state import node_store, proof
+from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.steps import read_only, wall_clock
 from tests.ironic.api import LESSEE, is_refused
 from tests.ironic.case import NO_DEPLOY, TYPE
@@ -252,7 +252,9 @@ class TestByItself(StartCase):
 
     def test_a_proof_lasts_as_long_as_the_node_is_somebodys(self) -> None:
         """The states are those in which it counts."""
-        assert {s for s, reasons in MAY_START.items() if Reason.PROVEN in reasons} == {s for s in MAY_START if proof.lasts(s)}
+        assert {states.DELETING} == {s for s in MAY_START if lasts(s, ending=True)}
+        counts = {s for s, reasons in MAY_START.items() if Reason.PROVEN in reasons}
+        assert counts == {s for s in MAY_START if lasts(s, ending=False)}
         self.deployed()
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.end_proofs(self.service, self.context)

@@ -122,6 +122,36 @@ class TestByStep(WaiverCase):
             assert found.certificate is not None
             assert found.certificate.superseded
 
+    def test_it_is_not_for_whoever_adopts_the_node_next(self) -> None:
+        """The node is undeployed without cleaning and adopted at once, so no step of ours has ended it."""
+        assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(30)), self.node.last_error
+        self.to_active()
+        self.config(automated_clean=False, group='conductor')
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        for verb in ('manage', 'adopt'):
+            self.service.do_provisioning_action(self.context, self.node.uuid, verb)
+        assert ['r'] == [g.waiver.reason for g in self.node_state.waivers]
+        self.serve('lock_accelerators')
+        assert states.SERVICEFAIL == self.settle()
+        assert OPEN in self.node.last_error
+        assert [] == self.left()
+
+    def left(self) -> list[str]:
+        """Reasons of the waivers that the periodic leaves."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.end_proofs(self.service, self.context)
+        return [g.waiver.reason for g in self.node_state.waivers]
+
+    def test_a_periodic_ends_it_with_the_deployment_and_keeps_one_for_the_next(self) -> None:
+        """One is given before the node is handed over; the other was in force in a deployment that is over."""
+        assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(30)), self.node.last_error
+        assert ['r'] == self.left()
+        self.to_active()
+        assert ['r'] == self.left()
+        self.config(automated_clean=False, group='conductor')
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert [] == self.left()
+
     def test_it_is_for_no_mechanism_that_has_vanished(self) -> None:
         """One was seen for that path: its BMC was changed, or made to hide it. An operator's inspection forgets it."""
         self.clean('inventory_accelerators')

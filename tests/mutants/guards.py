@@ -2200,4 +2200,32 @@ GUARDS = (
         gone='anew=state.anew)',
         tests='tests/cli/test_custody.py::test_a_card_that_somebody_has_opened_is_written_where_custody_is_only_reported',
     ),
+    Guard(
+        name='keep a waiver of the deployment before where the first step after it is refused',
+        file='interfaces/baremetal_acc_ironic/state/handover.py',
+        guard='ended = stored.came_back() if stored.handed_over else stored\n',
+        gone='ended = replace(stored, lifecycle=state.lifecycle, handed_over=False)\n',
+        tests='tests/ironic/test_waiver.py::TestByStep::test_it_ends_where_the_cleaning_after_the_tenant_is_refused_before_it_waits',
+    ),
+    Guard(
+        name='start the host of an adopted node by what was proven for the deployment before',
+        file='interfaces/baremetal_acc_ironic/host_power/gate.py',
+        guard=' or not lasts(situation.provision_state, ending=state.ending)',
+        gone='',
+        tests='tests/ironic/test_gate.py',
+    ),
+    Guard(
+        name='let an undeploy begin without a mark',
+        file='interfaces/baremetal_acc_ironic/power.py',
+        guard='            proof.undeploy_begins(task)\n',
+        gone='            pass\n',
+        tests='tests/ironic/test_ended_deployment.py::TestUndeployed::test_whoever_adopts_an_undeployed_node_at_once_finds_nothing_proven',
+    ),
+    Guard(
+        name='use a waiver of the deployment before on an adopted node',
+        file='interfaces/baremetal_acc_ironic/steps/step_preparation.py',
+        guard='if state.ending or (',
+        gone='if (',
+        tests='tests/ironic/test_waiver.py::TestByStep::test_it_is_not_for_whoever_adopts_the_node_next',
+    ),
 )

@@ -220,24 +220,22 @@ def _check_start(state: Any) -> None:
 
 
 def _check_adoption(state: Any) -> None:
-    """Refuse to adopt a node while an earlier deployment's proof is stored.
+    """Refuse to adopt a node while an earlier deployment's proof, certificate, waivers or requested functions are stored.
 
-    Nothing of ours checks an adoption in the conductor, so the node would be taken for proven.
+    An adoption calls nothing of ours in the conductor. There these count no more, too, since the undeploy has ended
+    (:mod:`baremetal_acc_ironic.state.proof`); an earlier version may have left some that do.
     """
     if _arguments(state).get('target') != states.VERBS['adopt']:
         return
     node = _find_node(state, 'baremetal:node:set_provision_state')
-    if node.driver in opts.HARDWARE_TYPES and not gate.counts(Reason.PROVEN, node.provision_state) and _is_proven(node):
+    is_over = not gate.counts(Reason.PROVEN, node.provision_state)
+    if node.driver in opts.HARDWARE_TYPES and is_over and node_store.of_deployment(node.driver_internal_info):
         why = (
             f'node {node.name or node.uuid}: adopt is refused: what was proven for its last deployment is still stored '
             '(the conductor removes it in its next round: retry in a moment)'
         )
         LOG.warning('%s', why)
         raise exception.ClientSideError(why, status_code=409)
-
-
-def _is_proven(node: Any) -> bool:
-    return node_store.proven(node.driver_internal_info) or node_store.certified(node.driver_internal_info)
 
 
 def _check_rule(state: Any, theirs: str, ours: str) -> None:

@@ -156,6 +156,16 @@ def counts(reason: Reason, state: str | None) -> bool:
     return reason in MAY_START.get(state or '', _NONE)
 
 
+def lasts(provision_state: str | None, *, ending: bool) -> bool:
+    """Whether a deployment lasts, so that what was proven for it may allow a start.
+
+    The state alone does not say so: a node that is undeployed without cleaning, and adopted, is active again.
+
+    :param ending: an undeploy has begun since the node was handed over.
+    """
+    return counts(Reason.PROVEN, provision_state) and (not ending or provision_state == states.DELETING)
+
+
 def _unproven(situation: Situation, state: NodeState) -> Iterator[Obstacle]:
     if state.opened is not None:
         yield Obstacle.OPENED
@@ -165,7 +175,7 @@ def _unproven(situation: Situation, state: NodeState) -> Iterator[Obstacle]:
         yield Obstacle.LOCK_LOST
     if situation.provision_state in DEPLOYING and not situation.verified:
         yield Obstacle.UNVERIFIED
-    elif state.proven is None:
+    elif state.proven is None or not lasts(situation.provision_state, ending=state.ending):
         yield Obstacle.UNPROVEN
         if state.exposed:
             yield Obstacle.UNWRITTEN

@@ -129,6 +129,8 @@ def of(node: Any, state: NodeState | None = None) -> Certificate:
     kept = state.certificate
     if kept is None:
         raise CertificateInvalid('the node has no certificate: it was not handed over by a deploy that verified it')
+    if state.ending and not kept.superseded:
+        raise CertificateInvalid(f'the certificate of lifecycle {kept.lifecycle} has ended: an undeploy of the node has begun')
     if kept.superseded or kept.lifecycle < state.lifecycle:
         raise CertificateInvalid(f'the certificate of lifecycle {kept.lifecycle} has ended: the node has come back since')
     data = text(node, kept)

@@ -207,6 +207,8 @@ class NodeState(Remembered):
 
     :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value does not count.
     :ivar handed_over: somebody else's code may have run since.
+    :ivar ending: an undeploy has begun since then: what was proven, waived or asked for counts no longer than that lasts, even
+        if the node is active again.
     :ivar asked: who has begun the flow that the node is in, or was in last.
     :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
     :ivar unplanned: the job still waits for the host to be off, or for what a BMC was doing before; its plan is made then.
@@ -252,6 +254,7 @@ class NodeState(Remembered):
 
     format: int = FORMAT
     handed_over: bool = False
+    ending: bool = False
     asked: RequestContext | None = None
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
@@ -314,6 +317,7 @@ class NodeState(Remembered):
             self,
             lifecycle=self.lifecycle + 1,
             handed_over=False,
+            ending=False,
             evidence=(),
             overrides=(),
             waivers=(),
@@ -322,9 +326,18 @@ class NodeState(Remembered):
             shelf=replace(self.shelf, unsorted=True),
         )
 
+    def without_rights(self) -> 'NodeState':
+        """Return the state of a node whose deployment is over, without what was proven, waived or asked for in it.
+
+        The rest of what was known of the deployment stays until the node has come back.
+        """
+        return replace(self, proven=None) if not self.handed_over else replace(self, proven=None, overrides=(), waivers=())
+
     def given_away(self, now: datetime) -> 'NodeState':
         """Return the state of a node that is handed over: what was proven for it counts for no other deployment."""
-        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None, proven=now, start_allowed=None)
+        return replace(
+            self, lifecycle=self.lifecycle + 1, handed_over=True, ending=False, watched=None, proven=now, start_allowed=None
+        )
 
     def proven_by(self, engagements: Iterable[Engagement]) -> 'NodeState':
         """Return the state with further evidence; a newer record of a place replaces an older one of the same card.

@@ -7,11 +7,12 @@ of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's ow
 ``state``.
 
 Other keys are stored next to it. ``drift`` (reported last), ``certificate`` (issued last) and ``attached`` (what an instance
-has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``start_allowed``,
-``untended``, ``verdict``, ``denied``, ``shelf`` and ``regions`` are outside of the state so that older versions of this package
-ignore them; ``regions`` is also read by pools (:mod:`baremetal_acc.scheduling.regions`). ``seen``, always compressed, is the
-inventory that the next read is compared with, and ``handed`` is how the node was handed over. Full inventories do not belong
-here: they are in Ironic's inspection store, where others write, too.
+has got) stay readable for people. ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``, ``ending``,
+``start_allowed``, ``untended``, ``verdict``, ``denied``, ``shelf`` and ``regions`` are outside of the state so that older
+versions of this package ignore them; ``regions`` is also read by pools (:mod:`baremetal_acc.scheduling.regions`), and
+``rights`` says for periodics that the state has waivers or requested functions of a deployment. ``seen``, always compressed, is
+the inventory that the next read is compared with, and ``handed`` is how the node was handed over. Full inventories do not
+belong here: they are in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -74,6 +75,7 @@ _BESIDE = (
     'bmcs',
     'owned',
     'leased',
+    'ending',
     'regions',
     'shelf',
     'attached',
@@ -133,6 +135,7 @@ def load(node: Any) -> NodeState:
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
         leased='leased' in met,
+        ending=stored.get('ending') is True,
         attached=None if attached is None else decode(Attached, attached),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
@@ -260,8 +263,8 @@ def store(node: Any, memory: NodeState) -> None:
         value['packed'] = _pack(plain)
     if memory.watched is not None and memory.watched.looked is not None:
         value['watched'] = memory.watched.lifecycle
-    if memory.handed is not None:
-        value['handed'] = memory.handed
+    texts = {'handed': memory.handed, 'ramdisk': memory.ramdisk, 'bmcs': memory.bmcs}
+    value |= {name: text for name, text in texts.items() if text is not None}
     if memory.exposed:
         value['exposed'] = True
     if memory.ways:
@@ -269,6 +272,10 @@ def store(node: Any, memory: NodeState) -> None:
     if memory.taken is not None:
         value['taken'] = encode(memory.taken)
     value['proven'] = encode(memory.proven)
+    if memory.ending:
+        value['ending'] = True
+    if memory.handed_over and (memory.waivers or memory.overrides):
+        value['rights'] = True
     if memory.start_allowed is not None:
         value['start_allowed'] = encode(memory.start_allowed)
     if memory.custody != NO_CUSTODY:
@@ -279,10 +286,6 @@ def store(node: Any, memory: NodeState) -> None:
         value['verdict'] = encode(memory.verdict)
     if memory.denied:
         value['denied'] = {'devices': [str(d.accelerator) for d in memory.denied], 'why': _short(memory.denied)}
-    if memory.ramdisk is not None:
-        value['ramdisk'] = memory.ramdisk
-    if memory.bmcs is not None:
-        value['bmcs'] = memory.bmcs
     if memory.owned or memory.leased:
         value['met'] = [name for name, is_so in (('owned', memory.owned), ('leased', memory.leased)) if is_so]
     if memory.certificate is not None:
@@ -356,6 +359,11 @@ def _ours(driver_internal_info: Any) -> Any:
     return json.loads(json.dumps((driver_internal_info or {}).get(KEY)))
 
 
+def _part(driver_internal_info: Any) -> Mapping[str, Any]:
+    stored = (driver_internal_info or {}).get(KEY)
+    return stored if isinstance(stored, dict) else {}
+
+
 def known(driver_internal_info: Any) -> bool:
     """Whether anything is stored of a node; cheap, for periodics."""
     return KEY in (driver_internal_info or {})
@@ -363,56 +371,57 @@ def known(driver_internal_info: Any) -> bool:
 
 def busy(driver_internal_info: Any) -> bool:
     """Whether a job is stored; cheap, for the predicates of periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    return isinstance(stored, dict) and bool(stored.get('busy'))
+    return bool(_part(driver_internal_info).get('busy'))
 
 
 def proven(driver_internal_info: Any) -> bool:
     """Whether locks were proven closed for a deployment; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    return isinstance(stored, dict) and _proven(stored) is not None
+    return _proven(_part(driver_internal_info)) is not None
+
+
+def ending(driver_internal_info: Any) -> bool:
+    """Whether an undeploy of the node has begun since it was handed over; cheap, for periodics."""
+    return _part(driver_internal_info).get('ending') is True
+
+
+def of_deployment(driver_internal_info: Any) -> bool:
+    """Whether a proof, a certificate, a waiver or a requested function of a deployment is stored; cheap, for periodics."""
+    return _part(driver_internal_info).get('rights') is True or proven(driver_internal_info) or certified(driver_internal_info)
 
 
 def certified(driver_internal_info: Any) -> bool:
     """Whether a certificate is stored that was not superseded; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    kept = stored.get('certificate') if isinstance(stored, dict) else None
+    kept = _part(driver_internal_info).get('certificate')
     return isinstance(kept, dict) and not kept.get('superseded')
 
 
 def exposed(driver_internal_info: Any) -> bool:
     """Whether somebody may have written a card of a node since it was cleaned; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    return isinstance(stored, dict) and stored.get('exposed') is True
+    return _part(driver_internal_info).get('exposed') is True
 
 
 def projects_met(driver_internal_info: Any) -> frozenset[str]:
     """Whether the node is known to have had an owner (``owned``), or a lessee (``leased``); cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    found = stored.get('met') if isinstance(stored, dict) else None
-    return frozenset(found) if isinstance(found, list) else frozenset()
+    return frozenset(_part(driver_internal_info).get('met') or ())
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:
     """Whether we have withdrawn the node from placement, and whether that is doubtful; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    shelf = stored.get('shelf') if isinstance(stored, dict) else None
+    shelf = _part(driver_internal_info).get('shelf')
     known = shelf.get('withdrawn') if isinstance(shelf, dict) else None
-    return isinstance(known, dict), isinstance(known, dict) and bool(known.get('doubtful'))
+    return (True, bool(known.get('doubtful'))) if isinstance(known, dict) else (False, False)
 
 
 def denied(driver_internal_info: Any) -> frozenset[str]:
     """Return the devices that are withheld from placement because of the deny list; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    known = stored.get('denied') if isinstance(stored, dict) else None
+    known = _part(driver_internal_info).get('denied')
     devices = known.get('devices') if isinstance(known, dict) else None
     return frozenset(map(str, devices)) if isinstance(devices, list) else frozenset()
 
 
 def packed_seen(driver_internal_info: Any) -> str | None:
     """Return the packed inventory of the last read, for :func:`unpacked`; None if there is none; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    seen = stored.get('seen') if isinstance(stored, dict) else None
+    seen = _part(driver_internal_info).get('seen')
     return seen if isinstance(seen, str) else None
 
 
@@ -426,14 +435,13 @@ def unpacked(node_uuid: str, packed: str) -> Inventory:
 
 def unwatched(driver_internal_info: Any) -> bool:
     """Whether the watch has not read the node since it was handed over; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    return not isinstance(stored, dict) or stored.get('watched') is None or stored['watched'] != stored.get('lifecycle')
+    stored = _part(driver_internal_info)
+    return stored.get('watched') is None or stored['watched'] != stored.get('lifecycle')
 
 
 def given(driver_internal_info: Any) -> bool:
     """Whether it is stored how the node was handed over, until that is compared; cheap, for periodics."""
-    stored = (driver_internal_info or {}).get(KEY)
-    return isinstance(stored, dict) and stored.get('handed') is not None
+    return _part(driver_internal_info).get('handed') is not None
 
 
 def packed_look(node: Any, look: Inventory) -> str | None:

@@ -33,13 +33,13 @@ def settled(task: Any, state: NodeState, step: Step, flow: Flow) -> NodeState:
 def returned(task: Any, state: NodeState, flow: Flow, step: Step) -> NodeState:
     """Return the node state, with a new lifecycle if the node was deployed and has come back.
 
-    In a service the node is deployed. In a deploy without a cleaning before it, the node counts as returned until it is
-    verified; steps after the verification begin no new lifecycle.
+    In a service the node is deployed; it may have been undeployed without cleaning, and adopted. In a deploy without a cleaning
+    before it, the node counts as returned until it is verified; steps after the verification begin no new lifecycle.
     """
-    if flow is Flow.SERVICE:
-        return replace(state, handed_over=True)
-    ours = flow is Flow.CLEAN or step is definitions.VERIFY or verify_follows(task.node)
-    return certificate.over(task, state.came_back()) if state.handed_over and ours else state
+    ours = flow is Flow.CLEAN or (flow is not Flow.SERVICE and (step is definitions.VERIFY or verify_follows(task.node)))
+    if state.ending or (state.handed_over and ours):
+        state = certificate.over(task, state.came_back())
+    return replace(state, handed_over=True) if flow is Flow.SERVICE else state
 
 
 def refuse_interrupted(state: NodeState) -> None:
