@@ -9,6 +9,7 @@ import pytest
 from ironic.common import exception, states
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
+from oslo_messaging.rpc.dispatcher import ExpectedException
 
 from baremetal_acc.errors import CertificateInvalid
 from baremetal_acc_ironic.power import PowerRefused
@@ -76,8 +77,9 @@ class TestUndeployed(StartCase):
         self.deployed()
         for state, values in ((states.ACTIVE, {'protected': True}), (states.RESCUING, {'protected': False})):
             self.be(state, **values)
-            with pytest.raises((exception.NodeProtected, exception.InvalidStateRequested)):
+            with pytest.raises(ExpectedException) as refused:
                 self.service.do_node_tear_down(self.context, self.node.uuid)
+            assert refused.value.exc_info[0] in (exception.NodeProtected, exception.InvalidStateRequested)
             assert not self.node_state.ending
         self.be(states.ACTIVE)
         certificate.of(self.node)
@@ -89,7 +91,7 @@ class TestUndeployed(StartCase):
         busy = exception.NoFreeConductorWorker()
         with (
             mock.patch.object(self.service, '_spawn_worker', side_effect=busy),
-            pytest.raises(exception.NoFreeConductorWorker),
+            pytest.raises(ExpectedException),
         ):
             self.service.do_node_tear_down(self.context, self.node.uuid)
         assert self.node_state.ending
@@ -145,3 +147,27 @@ class TestRebuild(StartCase):
     def uploads(self) -> int:
         """Images that were sent to the machine."""
         return sum(1 for e in self.machine.log() if e['method'] == 'POST' and 'update' in e['path'].lower())
+
+    def test_what_the_host_does_after_the_refusal_is_compared_when_the_node_comes_back(self) -> None:
+        """It goes on running, so its locks may be lost later: the cards are written again, too."""
+        self.deployed()
+        assert 202 == self.power(LESSEE_MEMBER, states.POWER_ON), self.said
+        good = (self._folder / 'baseline.toml').read_text()
+        (self._folder / 'baseline.toml').write_text(good.replace('block = ["host-device"]', 'block = ["host-bmc-ipmi"]'))
+        self.node.refresh()
+        self.node.instance_info = {'image_source': 'http://192.0.2.1/x'}
+        self.node.save()
+        for _ in range(2):
+            self.service.do_node_deploy(self.context, self.node.uuid, rebuild=True)
+            assert states.DEPLOYFAIL == self.settle()
+            assert 'no mechanism blocks this path' in self.node.last_error
+            assert frozenset() == self.node_state.exposed
+        told = [e for e in self.history() if 'differences from how the node was handed over: none' in e]
+        assert 1 == len(told)
+        (self._folder / 'baseline.toml').write_text(good)
+        self.lose_locks()
+        uploads = self.uploads()
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (uploads + 2, frozenset()) == (self.uploads(), self.node_state.exposed)
+        assert any('differences from how the node was handed over: ' in e and 'none' not in e for e in self.history())

@@ -87,12 +87,16 @@ def came_back(state: NodeState) -> bool:
     return state.handed is not None and not state.handed_over
 
 
-def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: str) -> NodeState:
+def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: str, flow: Flow) -> NodeState:
     """Compare a returned node with how it was handed over, and report the difference once. The result is stored at once.
 
-    :param inventory: the first inventory read after the return.
+    A cleaning powers the host off first. In a deploy the host may be on, and goes on running if the deploy is refused: then the
+    next step compares the node with this read.
+
+    :param inventory: the first inventory read after the return, or after the step of a deploy that was refused.
     :param by: the step that reads.
-    :returns: the node state with the cards that are to be written again; how the node was handed over is dropped from it.
+    :returns: the node state with the cards that are to be written again; how the node was handed over is dropped from it, or
+        replaced by this read in a deploy.
     """
     handed = node_store.handed_over(task.node, state)
     if state.shelf.unsorted and not state.handed_over:
@@ -106,12 +110,15 @@ def back(task: Any, state: NodeState, inventory: Inventory, tools: Tools, by: st
     # Also those that were handed over open before, where the node was not cleaned since.
     unsure = (by_rule | state.anew) - exposed
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
-    new = replace(state, handed=None, watched=None, exposed=exposed, anew=anew)
+    later = node_store.packed_look(task.node, remembered(handed, inventory)) if flow is Flow.DEPLOY else None
+    new = replace(state, handed=later, watched=None, exposed=exposed, anew=anew)
     # The step may be refused before it stores its state: what ended with the deployment must not outlive that.
     stored = node_store.load(task.node)
     ended = stored.came_back() if stored.handed_over else stored
-    told = replace(ended, certificate=state.certificate, handed=None, exposed=exposed, anew=anew, shelf=state.shelf)
+    told = replace(ended, certificate=state.certificate, handed=later, exposed=exposed, anew=anew, shelf=state.shelf)
     node_store.store(task.node, told)
+    if flow is Flow.DEPLOY and not stored.handed_over and not found:
+        return new  # compared in an earlier step of the deploy, and unchanged since
     if found:
         LOG.error('Node %s: came back; differences from how it was handed over: %d', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)

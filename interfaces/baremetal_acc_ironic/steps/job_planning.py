@@ -183,6 +183,6 @@ def plan_late(task: Any, state: NodeState, job: Job, clock: TurnClock) -> tuple[
             node_store.store(task.node, state.with_custody(kept))
         return None
     state = drift.looked(task, state, inventory, step.name)
-    state = handover.back(task, state, inventory, tools, step.name)
+    state = handover.back(task, state, inventory, tools, step.name, job.flow)
     state = handover.meanwhile(task, state, inventory, tools, ramdisk=not host_hold.must_hold_host(task, job.flow))
     return plan_job(task, state, step, step_arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(state))

@@ -62,7 +62,7 @@ def end_job(
             state = replace(state, anew=frozenset())
         if left:
             quarantine.maintain(task.node, left, job.flow)
-    if job.flow is Flow.SERVICE and look is not None:
+    if look is not None and (job.flow is Flow.SERVICE or (job.flow is Flow.DEPLOY and handover.came_back(state))):
         state = handover.accepted(task, state, look[0], evidence(state.proven_by(job.engagements), job.flow), job.items)
     if whole and tools is not None:
         # No rule names firmware for a device that is still quarantined, so nothing was written to it.

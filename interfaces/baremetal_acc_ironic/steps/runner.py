@@ -73,7 +73,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             return str(provision_state.WAITS[flow])
         inventory = execution.observe(target_of(task), tools, wall_clock.now(), tasks=step.writes_images)
         state = drift.looked(task, state, inventory, step.name, done(state))
-        state = handover.back(task, state, inventory, tools, step.name)
+        state = handover.back(task, state, inventory, tools, step.name, flow)
         state = handover.meanwhile(task, state, inventory, tools, ramdisk=not host_hold.must_hold_host(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
