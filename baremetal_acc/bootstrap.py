@@ -6,6 +6,7 @@ Every shell builds its :class:`~baremetal_acc.execution.Tools` here and adds its
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,17 +19,17 @@ from baremetal_acc.config.options import GROUP
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.execution import Attestor, Tools
-from baremetal_acc.images import address, load
+from baremetal_acc.images import address, load, signed_document
 from baremetal_acc.images.address import UrlOrigin
 from baremetal_acc.images.deny import Denial
 from baremetal_acc.images.fetch import Web
-from baremetal_acc.images.load import Loaded, Trusting
+from baremetal_acc.images.load import Loaded
 from baremetal_acc.images.serials import Serials
+from baremetal_acc.images.signed_document import Trusting
 from baremetal_acc.images.store import FileStore, ImageFiles, WebStore
 from baremetal_acc.locks import registry as find_locks
-from baremetal_acc.model import toml
 from baremetal_acc.model.certificate import Paper
-from baremetal_acc.model.image import Image, SignatureDemand
+from baremetal_acc.model.image import Image, SignatureDemand, SignedKind
 from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.planning.retry_limits import RetryLimits
 from baremetal_acc.policy import baseline, baseline_rules
@@ -42,6 +43,7 @@ class Documents:
 
     :ivar folders: folders that images may be read from; ``hosts``: servers that they may be fetched from.
     :ivar path: of the catalogue, for messages; ``expires``: when it expires, None for never; ``denials``: its deny-list.
+    :ivar baseline_path: of the baseline, for messages.
     :ivar trust: who may sign images; None where no trust roots are configured for them.
     :ivar papers: name and digest of the baseline and the catalogue, for hand-over certificates; None where one was not read.
     :ivar references: reference values of versions, from the catalogue.
@@ -53,6 +55,7 @@ class Documents:
     folders: tuple[Path, ...]
     hosts: frozenset[UrlOrigin] = frozenset()
     path: str = 'the catalogue'
+    baseline_path: str = 'the baseline'
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
     trust: Trusting | None = None
@@ -70,12 +73,11 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
     :param rules: the baseline has to exist. Otherwise a missing baseline is one without rules, and the catalogue is not read
         then: a caller that only reads machines needs neither.
     :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
-    :raises CatalogueRefused: the catalogue is not signed as it has to be, or is older than one that was used before.
+    :raises DocumentRefused: one is not signed as it has to be, or is older than one that was used before.
     """
     if not rules and not settings.baseline.exists():
         return Documents(baseline=baseline_rules.Baseline(rules=()), catalogue=(), folders=())
-    text = _text(settings.baseline, _named(settings, 'baseline', arguments=arguments))
-    read = baseline.parse(text, str(settings.baseline), now=datetime.now(UTC))
+    read, digest = _rules(settings, datetime.now(UTC), arguments=arguments)
     if not images:
         return Documents(baseline=read, catalogue=(), folders=())
     loaded = catalogue(settings, trusting(settings), datetime.now(UTC), arguments=arguments)
@@ -87,11 +89,12 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
         folders=folders(settings),
         hosts=hosts(settings),
         path=found.path,
+        baseline_path=str(settings.baseline),
         expires=found.expires,
         denials=found.denials,
         trust=trusting_images(settings),
         papers=(
-            Paper(name=settings.baseline.name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
+            Paper(name=settings.baseline.name, digest=digest),
             Paper(name=Path(found.path).name, digest=loaded.digest),
         ),
         remarks=tuple(
@@ -102,6 +105,31 @@ def documents(settings: Settings, *, images: bool = True, arguments: bool = Fals
     )
 
 
+def _rules(settings: Settings, now: datetime, *, arguments: bool) -> tuple[Baseline, str]:
+    """Read the baseline, verify its signature and its serial if it has any, and return it with the digest of its bytes.
+
+    A baseline without a signature file needs no trust roots unless it has to be signed, and one without a serial needs no
+    database, so that a wrong trust root or a damaged database keeps nobody from locking.
+    """
+    kind, path, demand = SignedKind.BASELINE, settings.baseline, settings.baseline_signature
+    data = _bytes(path, _named(settings, 'baseline', arguments=arguments))
+    signers: tuple[str, ...] = ()
+    if demand is SignatureDemand.REQUIRED or os.path.lexists(signed_document.signature_path(path)):
+        signers = signed_document.signers(kind, path, data, trust=trusting(settings), demand=demand, now=now)
+    read = baseline.parse(signed_document.decoded(path, data), str(path), now=now)
+    if not signers and read.serial is None:
+        return read, f'sha256:{hashlib.sha256(data).hexdigest()}'
+    digest = signed_document.check_age(
+        kind, path, data, serial=read.serial, expires=read.expires, signed=bool(signers), serials=_serials(settings)
+    )
+    return read, digest
+
+
+def _serials(settings: Settings) -> Serials | None:
+    kept = settings.catalogue_serial_file
+    return None if kept is None else Serials(path=kept)
+
+
 def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
     """Read the catalogue, and verify its signature and its serial.
 
@@ -109,43 +137,42 @@ def catalogue(settings: Settings, trust: Trusting | None, now: datetime, *, argu
     :raises DocumentError: it is missing or wrong.
     :raises CatalogueRefused: it is not signed as it has to be, or is older than one that was used before.
     """
-    kept = settings.catalogue_serial_file
     return load.load(
         settings.catalogue,
         trust=trust,
         demand=settings.catalogue_signature or (SignatureDemand.OPTIONAL if trust is None else SignatureDemand.REQUIRED),
-        serials=None if kept is None else Serials(path=kept),
+        serials=_serials(settings),
         now=now,
         hint=_named(settings, 'catalogue', arguments=arguments),
     )
 
 
 def trusting(settings: Settings) -> Trusting | None:
-    """Return who may sign the catalogue, by the trust roots; None where there are none.
+    """Return who may sign the catalogue and the baseline, by the trust roots; None where there are none.
 
-    :raises DocumentError: a trust root is missing or wrong.
+    :raises DocumentError: a trust root is missing or wrong, or more keys have to sign than there are.
     """
-    return _trusting(settings.trust_roots)
+    return _trusting(settings.trust_roots, settings.signature_threshold)
 
 
 def trusting_images(settings: Settings) -> Trusting | None:
     """Return who may sign images; None where there are no trust roots.
 
     Whoever vouches for the bytes of an image need not be trusted with the catalogue, which says what images fit and what is
-    denied.
+    denied. One signature of an image is enough: the catalogue, which has its digest, is signed by as many keys as required.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
     return _trusting(settings.image_trust_roots or settings.trust_roots)
 
 
-def _trusting(roots: Sequence[Path]) -> Trusting | None:
-    if not roots:
+def _trusting(roots: Sequence[Path], threshold: int = 1) -> Trusting | None:
+    if not roots and threshold == 1:
         return None
     # Imported here, as the import is slow and is not needed without trust roots.
     from baremetal_acc.images.trust.roots import trust
 
-    return trust(roots)
+    return trust(roots, threshold)
 
 
 def attesting(settings: Settings) -> Attestor | None:
@@ -185,6 +212,8 @@ def store(settings: Settings, read: Documents) -> ImageFiles:
         signatures=settings.image_signature,
         catalogue=read.path,
         expires=read.expires,
+        baseline=read.baseline_path,
+        baseline_expires=read.baseline.expires,
         denials=read.denials,
     )
 
@@ -264,11 +293,9 @@ def _text_of(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _text(path: Path, hint: str) -> str:
+def _bytes(path: Path, hint: str) -> bytes:
     try:
-        # Not read_text: its digest covers the line ends. The parser refuses what is too long.
-        return input_file.read(path, toml.MAX_SIZE * 4).decode('utf-8')
+        # The parser refuses what is too long.
+        return input_file.read(path, signed_document.MAX_SIZE)
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
-    except UnicodeDecodeError:
-        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None

@@ -40,7 +40,8 @@ OPTIONS = [
         default='/etc/baremetal_acc/baseline.toml',
         help=(
             'Path of the baseline: the TOML file with the rules that must hold for accelerators (firmware versions, functions, '
-            'write paths to block). The file is not signed: only the operator should be able to write it.'
+            'write paths to block). Unless baseline_signature requires that it is signed, only the operator should be able to '
+            'write it.'
         ),
     ),
     cfg.StrOpt(
@@ -99,10 +100,21 @@ OPTIONS = [
         'trust_roots',
         default=[],
         help=(
-            'PEM files with Ed25519 public keys and CA certificates that may sign the catalogue and images, or folders of such '
-            'files (*.pem, *.crt, *.pub). A certificate that such a CA has issued must be for code signing. If empty, no '
-            'signature of the catalogue is checked, and anyone who can write the catalogue decides what is flashed. A file or '
-            'folder that anyone but root and the user of the process may write is refused.'
+            'PEM files with Ed25519 public keys and CA certificates that may sign the catalogue, the baseline and images, or '
+            'folders of such files (*.pem, *.crt, *.pub). A certificate that such a CA has issued must be for code signing. If '
+            'empty, no signature of the catalogue is checked, and anyone who can write the catalogue decides what is flashed. A '
+            'file or folder that anyone but root and the user of the process may write is refused.'
+        ),
+    ),
+    cfg.IntOpt(
+        'signature_threshold',
+        default=1,
+        min=1,
+        max=16,
+        help=(
+            'How many different keys of trust_roots must have signed the catalogue, and the baseline if it is signed. A CA '
+            'counts as one key, however many signers it has certified. A number above that of the different keys is an error. '
+            'One signature of an image is always enough, as the catalogue has its digest.'
         ),
     ),
     cfg.ListOpt(
@@ -124,6 +136,16 @@ OPTIONS = [
         ),
     ),
     cfg.StrOpt(
+        'baseline_signature',
+        default='optional',
+        choices=['required', 'optional'],
+        help=(
+            'Whether the baseline must be signed by keys of trust_roots, in a file next to it with the suffix .sig. With '
+            'optional, a baseline without a .sig file is used as it is; if trust_roots is set, a .sig file is checked. A '
+            'signed baseline needs a serial, and a time at which it expires, as a signed catalogue does.'
+        ),
+    ),
+    cfg.StrOpt(
         'image_signature',
         default='optional',
         choices=['required', 'optional'],
@@ -136,10 +158,10 @@ OPTIONS = [
         'catalogue_serial_file',
         sample_default='/var/lib/ironic/baremetal-acc-serials.sqlite',
         help=(
-            'SQLite database that stores the highest serial of each catalogue, so that an older catalogue is refused. It is '
-            'created when it is needed. Its suffix is always .sqlite, whatever suffix is set here; a JSON file that an earlier '
-            'release stored at the path is converted once. Conductors need it where the catalogue is signed, each a database '
-            'of its own. If unset, the command line stores the serials in its state folder.'
+            'SQLite database that stores the highest serial of each catalogue and of each baseline that has one, so that an '
+            'older one is refused. It is created when it is needed. Its suffix is always .sqlite, whatever suffix is set here; '
+            'a JSON file that an earlier release stored at the path is converted once. Conductors need it where one of them is '
+            'signed, each a database of its own. If unset, the command line stores the serials in its state folder.'
         ),
     ),
     cfg.ListOpt(

@@ -17,12 +17,6 @@ from baremetal_acc.planning.image_selection import same_version
 
 FORMAT = 1
 
-_HIGHEST_SERIAL = 2**53
-"""The highest serial: JSON keeps whole numbers exact up to here (RFC 8259, section 6).
-
-No operator counts that far (as many seconds are 285 million years), so a serial near it is meant to lock out all later ones.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
@@ -58,7 +52,7 @@ def read(text: str, path: str) -> Catalogue:
     :raises DocumentError: the file is wrong; the error names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    serial = document.integer('serial')
+    serial = document.serial()
     expires = document.moment('expires')
     denials = tuple(_denial(table) for table in document.tables('deny'))
     tables = document.tables('image')
@@ -83,7 +77,7 @@ def read(text: str, path: str) -> Catalogue:
     return Catalogue(
         path=path,
         images=deny.marked((*images, *(image for image, _ in bundled)), denials),
-        serial=None if serial is None else image_keys.bounded(document, 'serial', serial, _HIGHEST_SERIAL),
+        serial=serial,
         expires=expires,
         denials=denials,
         references=references,

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Remember the highest serial of each catalogue, so that an older catalogue is refused although its signature is good.
+"""Remember the highest serial of each catalogue and baseline, so that an older one is refused although its signature is good.
 
-For every catalogue, by its path, the database holds the highest serial of a signed version and the highest one of an unsigned
-version. A signed catalogue is compared with signed ones alone: else anybody who could write the file once, where signatures are
-optional, could lock out the operator's own catalogue with a serial that is too high to follow.
+For every such document, by its path, the database holds the highest serial of a signed version and the highest one of an
+unsigned version. A signed document is compared with signed ones alone: else anybody who could write the file once, where signatures are
+optional, could lock out the operator's own document with a serial that is too high to follow.
 """
 
 import json
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc.errors import StateError
-from baremetal_acc.images.refused import CatalogueRefused
+from baremetal_acc.images.refused import REFUSALS
+from baremetal_acc.model.image import SignedKind
 from baremetal_acc.state_file import Earlier, StateFile
 
 _TABLES = """
@@ -41,46 +42,57 @@ class Serials:
 
     path: Path
 
-    def accept(self, catalogue: Path, serial: int | None, digest: str, *, signed: bool) -> None:
-        """Store the serial of a catalogue, unless it is lower than one that was seen.
+    def accept(
+        self,
+        document: Path,
+        serial: int | None,
+        digest: str,
+        *,
+        signed: bool,
+        kind: SignedKind = SignedKind.CATALOGUE,
+    ) -> None:
+        """Store the serial of a document, unless it is lower than one that was seen.
 
-        :param digest: digest of the catalogue's bytes. A signed catalogue has one content for each serial.
-        :raises CatalogueRefused: the serial is lower, or another content with the same serial was seen.
+        :param digest: digest of the document's bytes. A signed document has one content for each serial.
+        :raises DocumentRefused: the serial is lower, or another content with the same serial was seen.
         :raises StateError: the database cannot be used.
         """
         # One name for each spelling. Links are not resolved, so that a link cannot be changed to lead to an older file.
-        name = _key(os.path.normpath(catalogue.absolute()))
+        name = _key(os.path.normpath(document.absolute()))
         file = self._file()
-        if self._is_known(file.select(_OF_CATALOGUE, name), name, serial, digest, signed=signed):
+        if self._is_known(file.select(_OF_CATALOGUE, name), name, serial, digest, signed=signed, kind=kind):
             return
         with file.writing() as db:
             # Another process may have seen a newer one in between.
-            if not self._is_known(db.execute(_OF_CATALOGUE, (name,)), name, serial, digest, signed=signed):
+            if not self._is_known(db.execute(_OF_CATALOGUE, (name,)), name, serial, digest, signed=signed, kind=kind):
                 db.execute(_REMEMBER, (name, signed, serial, digest))
                 if signed:
                     db.execute('DELETE FROM serial WHERE catalogue = ? AND NOT signed', (name,))
 
-    def _is_known(self, found: Iterable[Any], name: str, serial: int | None, digest: str, *, signed: bool) -> bool:
+    def _is_known(
+        self, found: Iterable[Any], name: str, serial: int | None, digest: str, *, signed: bool, kind: SignedKind
+    ) -> bool:
         """Tell whether this serial is stored already.
 
-        :param found: the rows of this catalogue.
-        :raises CatalogueRefused: the catalogue must not be used.
+        :param found: the rows of this document.
+        :raises DocumentRefused: the document must not be used.
         """
         rows = {bool(row[0]): row[1:] for row in found}
         ours, others = rows.get(True), rows.get(False)
         before = [one for one in (ours, None if signed else others) if one is not None]
         seen = max((one[0] for one in before), default=-1)
-        hint = f'if the older catalogue is intended, delete its row from {self._file().path} (table serial)'
+        refusal = REFUSALS[kind]
+        hint = f'if the older {kind} is intended, delete its row from {self._file().path} (table serial)'
         if serial is None and before:
-            raise CatalogueRefused(path=name, what=f'has no serial, but was seen before with serial {seen}', hint=hint)
+            raise refusal(path=name, what=f'has no serial, but was seen before with serial {seen}', hint=hint)
         if serial is None:
             return True
         if serial < seen:
-            raise CatalogueRefused(path=name, what=f'has serial {serial}, but was seen before with serial {seen}', hint=hint)
+            raise refusal(path=name, what=f'has serial {serial}, but was seen before with serial {seen}', hint=hint)
         this = (serial, digest)
         if signed and serial == seen and this != ours:
             what = f'has serial {serial}, which it had before with other content'
-            raise CatalogueRefused(path=name, what=what, hint='increase the serial with every change')
+            raise refusal(path=name, what=what, hint='increase the serial with every change')
         return this == ours and others is None if signed else this == others
 
     def _file(self) -> StateFile:

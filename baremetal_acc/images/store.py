@@ -27,8 +27,8 @@ from baremetal_acc.errors import DocumentError, ImageError, ImageMismatch, Image
 from baremetal_acc.images import address, pldm_image
 from baremetal_acc.images.deny import Denial
 from baremetal_acc.images.fetch import NotFetched, Web
-from baremetal_acc.images.load import Trusting
 from baremetal_acc.images.refused import DeniedImageError, ImageUntrusted
+from baremetal_acc.images.signed_document import Trusting
 from baremetal_acc.model.image import Image, SignatureDemand, Upload
 
 _CHUNK = 1024 * 1024
@@ -129,6 +129,7 @@ class ImageFiles:
     :ivar trust: the trust roots, None where there are none.
     :ivar signatures: whether each image needs a signature of its own; a signature that is named is checked in any case.
     :ivar catalogue: path of the catalogue, for messages; ``expires`` is its expiry, None for never.
+    :ivar baseline: likewise of the baseline, with ``baseline_expires``.
     :ivar denials: the deny-list: a digest of another algorithm than the image's can only be compared with the bytes.
     """
 
@@ -138,13 +139,15 @@ class ImageFiles:
     signatures: SignatureDemand = SignatureDemand.OPTIONAL
     catalogue: str = 'the catalogue'
     expires: datetime | None = None
+    baseline: str = 'the baseline'
+    baseline_expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def open(self, image: Image) -> Upload:
         """Return a private copy of the bytes of an image that may be written now.
 
-        :raises ImageDenied: the image is denied, or the catalogue has expired.
+        :raises ImageDenied: the image is denied, or the catalogue or the baseline has expired.
         :raises ImageUntrusted: its signature is missing, or proves nothing.
         :raises ImageMissing: its bytes cannot be read. ``ImageMismatch``: they differ from the catalogue.
         :raises PackageMalformed: it is a PLDM package that violates its specification.
@@ -155,7 +158,10 @@ class ImageFiles:
         if self.expires is not None and now >= self.expires:
             what = f'listed in {self.catalogue}, which expired at {self.expires:%Y-%m-%d %H:%M:%S}Z'
             raise DeniedImageError(image=image.name, what=what, hint='install the current catalogue')
-        self.signer(image, now)
+        if self.baseline_expires is not None and now >= self.baseline_expires:
+            what = f'not to be written: {self.baseline} expired at {self.baseline_expires:%Y-%m-%d %H:%M:%S}Z'
+            raise DeniedImageError(image=image.name, what=what, hint='install the current baseline')
+        self.signers(image, now)
         upload = (self.web if '://' in image.source else self.files).open(image)
         why = self._denial(image, upload)
         error = pldm_image.contradiction(image, upload) if why is None else None
@@ -177,8 +183,8 @@ class ImageFiles:
                 return denial.reason
         return None
 
-    def signer(self, image: Image, now: datetime) -> str | None:
-        """Return who signed the image itself; None where nobody did, and no signature is required.
+    def signers(self, image: Image, now: datetime) -> tuple[str, ...]:
+        """Return who signed the image itself; nobody where it is not signed, and no signature is required.
 
         :raises ImageUntrusted: its signature is missing, or proves nothing. ``ImageMissing``: the signature cannot be read.
         """
@@ -186,7 +192,7 @@ class ImageFiles:
             if self.signatures is SignatureDemand.REQUIRED:
                 hint = f'sign it: baremetal-acc catalogue sign {self.catalogue} --image {image.file} --key FILE'
                 raise ImageUntrusted(image=image.name, what='has no signature of its own', hint=hint)
-            return None
+            return ()
         if self.trust is None:
             hint = 'set option [baremetal_acc] trust_roots'
             raise ImageUntrusted(image=image.name, what='is signed, but no trust root is configured', hint=hint)

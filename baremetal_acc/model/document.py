@@ -17,6 +17,12 @@ E = TypeVar('E', bound=StrEnum)
 
 _DIGITS = re.compile('[0-9]{1,9}')
 
+_HIGHEST_SERIAL = 2**53
+"""The highest serial: JSON keeps whole numbers exact up to here (RFC 8259, section 6).
+
+No operator counts that far (as many seconds are 285 million years), so a serial near it is meant to lock out all later ones.
+"""
+
 _LONGEST = 400
 """Most characters of a part of a message. The longest of our own texts have half of that."""
 
@@ -139,6 +145,16 @@ class Table:
             hint = 'write it without quotes, as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
             raise self.error(key, 'date expected, or date and time of UTC', hint)
         return self._utc(key, value)
+
+    def serial(self) -> int | None:
+        """Return the serial of a document; None when it has none.
+
+        :raises DocumentError: it is no serial, or is so high that no other could follow.
+        """
+        value = self.integer('serial')
+        if value is not None and value > _HIGHEST_SERIAL:
+            raise self.error('serial', f'more than {_HIGHEST_SERIAL}')
+        return value
 
     def moment(self, key: str) -> datetime | None:
         """Return a date with a time and its offset from UTC, converted to UTC; None when the key is absent."""

@@ -24,10 +24,17 @@ class ImageKind(StrEnum):
 
 
 class SignatureDemand(StrEnum):
-    """Whether the catalogue, or an image, has to be signed."""
+    """Whether the catalogue, the baseline, or an image, has to be signed."""
 
     REQUIRED = 'required'
     OPTIONAL = 'optional'
+
+
+class SignedKind(StrEnum):
+    """The kind of a signed document of the operator."""
+
+    CATALOGUE = 'catalogue'
+    BASELINE = 'baseline'
 
 
 class DigestAlgorithm(StrEnum):

@@ -68,6 +68,7 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
     :raises DocumentError: the file is invalid; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
+    serial, expires = document.serial(), document.moment('expires')
     rules: dict[str, Rule] = {}
     for number, table in enumerate(document.tables('rule')):
         rule = _rule(table, number, now)
@@ -76,7 +77,7 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
         rules[rule.name] = rule
     of_bmcs = bmc_rules.parse(document, frozenset(rules))
     document.finish()
-    return Baseline(rules=tuple(rules.values()), bmc=of_bmcs)
+    return Baseline(rules=tuple(rules.values()), bmc=of_bmcs, serial=serial, expires=expires)
 
 
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:

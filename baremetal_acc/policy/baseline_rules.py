@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -324,11 +325,15 @@ class Baseline:
     :ivar granted: rules that hold the waivers granted for the node in addition to the baseline: these waivers come before those
         of rules, and take none away.
     :ivar bmc: the rules for the settings of BMCs.
+    :ivar serial: a number that rises with every change; None where the operator does not count.
+    :ivar expires: time after which no image is written any more; None: never.
     """
 
     rules: tuple[Rule, ...]
     granted: tuple[Rule, ...] = ()
     bmc: tuple[BmcRule, ...] = ()
+    serial: int | None = None
+    expires: datetime | None = None
 
 
 def _like(text: str | None, pattern: str) -> bool:

@@ -302,7 +302,7 @@ def lay(rig: Rig, serial: int, deny: str = '', expires: datetime = START + timed
     Path(f'{path}.sig').write_text(Signer(key=SIGNER).file(signature.catalogue_statement(data)))
     serials = Serials(path=rig.folder / 'state' / 'serials.sqlite')
     loaded = load.load(path, trust=TRUST, demand=SignatureDemand.REQUIRED, serials=serials, now=START)
-    assert f'key {signature.fingerprint(SIGNER.public_key())}' == loaded.signer
+    assert f'key {signature.fingerprint(SIGNER.public_key())}' == loaded.signers[0]
     store = _store(rig, loaded)
     rig.tools = replace(rig.tools, catalogue=loaded.catalogue.images, images=store)
     return store
@@ -359,7 +359,7 @@ def test_a_signed_image_that_is_revoked_is_refused(rig: RIG, by: str) -> None:
     image = new_image(found)
     what = {'digest': str(image.digest)} if by == 'digest' else {'component': image.component, 'version': image.version}
     store = lay(found, serial=7, deny=denying(**what))
-    assert f'key {signature.fingerprint(SIGNER.public_key())}' == store.signer(new_image(found), found.now)
+    assert f'key {signature.fingerprint(SIGNER.public_key())}' == store.signers(new_image(found), found.now)[0]
     refused(found, f'version {NEW[EROT]} is denied: {REVOKED}')
 
 

@@ -4,36 +4,31 @@
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baremetal_acc import atomic_file, bootstrap
-from baremetal_acc.cli import exits, session
+from baremetal_acc import bootstrap
+from baremetal_acc.cli import exits, session, signing_command
 from baremetal_acc.cli.commands import package
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.report import Report, ReportCommand
+from baremetal_acc.cli.signing_command import Content, Roots
 from baremetal_acc.config.options import GROUP
-from baremetal_acc.errors import DocumentError, ImageError, UsageError
+from baremetal_acc.errors import ImageError, UsageError
 from baremetal_acc.images import catalogue as document
-from baremetal_acc.images import deny, load
+from baremetal_acc.images import deny, signed_document
 from baremetal_acc.images.catalogue import Catalogue
 from baremetal_acc.images.load import Loaded
 from baremetal_acc.images.store import ImageFiles
-from baremetal_acc.model.image import Image, SignatureDemand
+from baremetal_acc.model.image import Image, SignatureDemand, SignedKind
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.policy.baseline_rules import Baseline
 
-if TYPE_CHECKING:
-    from baremetal_acc.images.trust.signature import Signer
-
 FORMAT = 1
-
-PASSPHRASE_VARIABLE = 'BAREMETAL_ACC_KEY_PASSPHRASE'  # noqa: S105 - the name of a variable
 
 Json = dict[str, Any]
 
@@ -122,20 +117,13 @@ class Sign(ReportCommand):
 
     The signature of the catalogue is written to a file next to it, whose name ends with .sig; that of an image to the file that
     the catalogue names. To verify the signature, the option trust_roots has to name the public key, or the CA of the
-    certificate.
+    certificate. Where several keys have to sign (option signature_threshold), every signer but the first one uses --add.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for the key and for what is signed."""
         _add_arguments(parser)
-        who = parser.add_argument_group('signer')
-        who.add_argument(
-            '--key',
-            metavar='FILE',
-            required=True,
-            help=f'private key in PEM, mode 0600 (its passphrase: ${PASSPHRASE_VARIABLE}, else a prompt)',
-        )
-        who.add_argument('--certificate', metavar='FILE', help="PEM: the signer's certificate, then the intermediate ones")
+        signing_command.add_signer(parser)
         what = parser.add_argument_group('content to sign')
         what.add_argument(
             '--image',
@@ -144,15 +132,11 @@ class Sign(ReportCommand):
             metavar='NAME',
             help='sign this image, not the catalogue, after its bytes were compared with its digest; can be repeated',
         )
-        what.add_argument(
-            '--add',
-            action='store_true',
-            help='keep existing signatures: those of other signers, and those over earlier content',
-        )
+        signing_command.add_option(what)
 
     def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
         """The columns of the table."""
-        return ('Signed', 'File', 'Signer')
+        return signing_command.COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Check what is to be signed, and sign it."""
@@ -160,48 +144,28 @@ class Sign(ReportCommand):
 
         settings = session.configuration(_named(arguments), os.environ).settings
         path = settings.catalogue
-        data = load.read(
+        data = signed_document.read(
             path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it; use --catalogue for another file'
         )
-        try:
-            found = document.read(data.decode('utf-8'), str(path))
-        except UnicodeDecodeError:
-            raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
+        found = document.read(signed_document.decoded(path, data), str(path))
         now = datetime.now(UTC)
-        todo: list[tuple[str, Path, bytes]] = []
+        todo: list[Content] = []
         if arguments.image:
             read = bootstrap.Documents(
                 baseline=Baseline(rules=()), catalogue=(), folders=bootstrap.folders(settings), hosts=bootstrap.hosts(settings)
             )
             store = bootstrap.store(settings, read)
             for image in _chosen(found, arguments.image):
-                todo.append((f'image {image.file}', _signature_file(image, read.folders), signature.image_statement(image)))
+                beside = _signature_file(image, read.folders)
+                todo.append(Content(what=f'image {image.file}', file=beside, statement=signature.image_statement(image)))
                 _readable(image, store)
         else:
-            _signable(found, now)
-            todo.append(('catalogue', path.with_name(path.name + load.SUFFIX), signature.catalogue_statement(data)))
-        signer = _signer(arguments, now)
-        trust = bootstrap.trusting_images(settings) if arguments.image else bootstrap.trusting(settings)
-        bodies = []
-        for what, beside, statement in todo:
-            kept = None
-            if arguments.add and beside.exists():
-                kept = load.read(beside, limit=signature.MAX_SIZE).decode('utf-8', 'replace'), str(beside)
-            made = signer.file(statement, kept)
-            if trust is not None:
-                try:
-                    trust.check(statement, made, str(beside), now)
-                except signature.Untrusted as exc:
-                    text.warn(f'{beside}: no trust root of this configuration verifies this signature: {exc}')
-            _write(beside, made)
-            bodies.append({'what': what, 'file': str(beside), 'signer': signer.name})
-        return Report(
-            document={'format': FORMAT, 'signed': bodies},
-            columns=self.columns(arguments),
-            rows=tuple((body['what'], body['file'], body['signer']) for body in bodies),
-            code=Exit.HOLDS,
-            done=tuple(f'{body["what"]}: signed in {body["file"]}' for body in bodies),
-        )
+            todo.append(signing_command.signable(SignedKind.CATALOGUE, path, data, found.serial, found.expires, now))
+        if arguments.image:
+            roots = Roots(trust=bootstrap.trusting_images(settings))
+        else:
+            roots = Roots(trust=bootstrap.trusting(settings), threshold=settings.signature_threshold)
+        return signing_command.report(arguments, todo, roots, now)
 
 
 def _add_arguments(
@@ -233,8 +197,8 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, ImageFiles]:
     trust = bootstrap.trusting(settings)
     loaded = bootstrap.catalogue(settings, trust, now, arguments=True)
     found = loaded.catalogue
-    if loaded.signer is not None:
-        text.note(f'{found.path}: signed by {loaded.signer}')
+    if loaded.signers:
+        text.note(f'{found.path}: signed by {", ".join(loaded.signers)}')
     elif trust is None:
         text.note(f'{found.path}: the signature was not verified, because option [{GROUP}] trust_roots is not set')
     else:
@@ -313,7 +277,7 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
     :raises UsageError: the catalogue names no path for it, or one that must not be written.
     """
     if image.signature is None:
-        hint = f'add signature = "{image.file}{load.SUFFIX}" to the table of the image'
+        hint = f'add signature = "{image.file}{signed_document.SUFFIX}" to the table of the image'
         raise UsageError(argument='--image', what=f'the catalogue names no signature file for image {image.file}', hint=hint)
     if '://' in image.signature:
         what = f'the signature of {image.file} is on a server'
@@ -322,51 +286,10 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
     if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
         hint = f'option [{GROUP}] image_folders lists further folders'
         raise UsageError(argument='--image', what=f'{path} is outside the folders of images', hint=hint)
-    if path.suffix != load.SUFFIX:
-        what = f'{path} does not end with {load.SUFFIX}: it may be another file'
-        raise UsageError(argument='--image', what=what, hint=f'let signature name a file whose name ends with {load.SUFFIX}')
+    if path.suffix != signed_document.SUFFIX:
+        what = f'{path} does not end with {signed_document.SUFFIX}: it may be another file'
+        raise UsageError(argument='--image', what=what, hint=f'let signature name a file that ends with {signed_document.SUFFIX}')
     return path
-
-
-def _signable(found: Catalogue, now: datetime) -> None:
-    """Check that a catalogue has what a signed catalogue needs: a serial, and an end that is not over.
-
-    :raises DocumentError: one is missing, or the catalogue has expired.
-    """
-    if found.serial is None or found.expires is None:
-        what = f'{"serial" if found.serial is None else "expires"} is missing: an old signed catalogue could be used for ever'
-        raise DocumentError(path=found.path, line=1, what=what, hint='for example: serial = 1, expires = 2027-01-31T00:00:00Z')
-    if found.expires <= now:
-        what = f'the catalogue has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z'
-        raise DocumentError(path=found.path, what=what, hint='raise serial and set a later expires, then sign it')
-
-
-def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':
-    from baremetal_acc.images.trust import signing
-
-    key, chain = Path(arguments.key), Path(arguments.certificate) if arguments.certificate else None
-    try:
-        return signing.signer(key, chain, None, now)
-    except TypeError:
-        return signing.signer(key, chain, _passphrase(key, os.environ), now)
-
-
-def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
-    found = environ.get(PASSPHRASE_VARIABLE)
-    if not found and sys.stdin.isatty():
-        found = text.ask(f'Passphrase of {key}: ')
-    if not found:
-        raise UsageError(argument='--key', what=f'{key} is encrypted with a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
-    return found.encode(errors='surrogateescape')  # the very bytes of the environment variable
-
-
-def _write(path: Path, content: str) -> None:
-    try:
-        atomic_file.write(path, content.encode(), mode=0o644)
-    except OSError as exc:
-        raise UsageError(
-            argument=str(path), what=f'cannot be written: {exc.strerror}', hint='make its folder writable'
-        ) from exc
 
 
 # -------------------------------------------------------------------------------------------------------------- documents
@@ -377,7 +300,8 @@ def _catalogue(loaded: Loaded) -> Json:
     return {
         'path': found.path,
         'digest': loaded.digest,
-        'signer': loaded.signer,
+        'signer': next(iter(loaded.signers), None),
+        'signers': list(loaded.signers),
         'serial': found.serial,
         'expires': None if found.expires is None else f'{found.expires:%Y-%m-%dT%H:%M:%SZ}',
         'denials': [

@@ -17,7 +17,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.report import strict
 from baremetal_acc.errors import DocumentError, UsageError
-from baremetal_acc.images import catalogue, load, reference_tables
+from baremetal_acc.images import catalogue, reference_tables, signed_document
 from baremetal_acc.images.reference import manifest
 from baremetal_acc.images.reference.manifest import Manifest
 from baremetal_acc.images.trust import revocation, roots
@@ -104,7 +104,7 @@ class ReferenceImportCommand(command.Command):
         found = [(path, manifest.read(_read(path), path, trusted.authorities, at, lists)) for path in parsed_args.manifests]
         _check_used(lists, [one for _, one in found])
         path = session.configuration(parsed_args, os.environ).settings.catalogue
-        data = load.read(path) if os.path.lexists(path) else _NEW.encode()
+        data = signed_document.read(path) if os.path.lexists(path) else _NEW.encode()
         added = _added(path, _decoded(path, data), found, pattern)
         for name, one in found:
             _tell(name, one, at if parsed_args.at is not None else None, is_revocation_checked=bool(lists))

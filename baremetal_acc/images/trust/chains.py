@@ -86,16 +86,21 @@ def decoded(encoded: tuple[bytes, ...]) -> tuple[x509.Certificate, ...]:
         raise Untrusted('contains a certificate that cannot be read') from None
 
 
-def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime) -> None:
+def check(
+    chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certificate, ...], now: datetime
+) -> tuple[x509.Certificate, ...]:
     """Check that a signer's chain is valid now, each certificate issued by the next one, and the last one by a trust root.
 
+    :returns: the certificates from the signer up to the trust root.
     :raises Untrusted: a check fails.
     """
     if chain[-1] in authorities:
         chain = chain[:-1]
         if not chain:
             raise Untrusted('the certificate is a CA certificate, not that of a signer')
-    check_path((*chain, anchor(chain[-1], authorities, now, SIGNER)), now, SIGNER)
+    whole = (*chain, anchor(chain[-1], authorities, now, SIGNER))
+    check_path(whole, now, SIGNER)
+    return whole
 
 
 def path(

@@ -23,10 +23,12 @@ _SUFFIXES = ('.pem', '.crt', '.pub')
 _PEM = re.compile(r'-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----', re.DOTALL)
 
 
-def trust(paths: Sequence[Path]) -> Trust:
+def trust(paths: Sequence[Path], threshold: int = 1) -> Trust:
     """Return the trust roots in these files and folders.
 
-    :raises DocumentError: a file cannot be read, contains something else, or contains no trust root.
+    :param threshold: how many different keys must have signed a document.
+    :raises DocumentError: a file cannot be read, contains something else, or contains no trust root; or there are fewer
+        different keys than have to sign.
     """
     keys: dict[str, ed25519.Ed25519PublicKey] = {}
     authorities: list[x509.Certificate] = []
@@ -54,7 +56,20 @@ def trust(paths: Sequence[Path]) -> Trust:
                         raise ValueError('neither a public key nor a certificate')
             except UNREADABLE as exc:
                 raise DocumentError(path=str(path), line=line, what=f'not a trust root: {exc}') from None
-    return Trust(keys=keys, authorities=tuple(authorities))
+    found = Trust(keys=keys, authorities=tuple(authorities), threshold=threshold)
+    if threshold > 1 and threshold > (known := len(found.roots)):
+        raise too_few(threshold, known)
+    return found
+
+
+def too_few(threshold: int, known: int) -> DocumentError:
+    """Return the error for trust roots with fewer different keys than have to sign a document."""
+    different = 'different key' if known == 1 else 'different keys'
+    return DocumentError(
+        path='option [baremetal_acc] signature_threshold',
+        what=f'requires {threshold} keys, but option trust_roots names {known} {different}: no document could ever be used',
+        hint='lower it, or add the public keys of further signers to trust_roots; a CA counts as one key',
+    )
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Create and check signature files of catalogues and images, by Ed25519 keys or X.509 certificates.
+"""Create and check signature files of catalogues, baselines and images, by Ed25519 keys or X.509 certificates.
 
-A signature counts when its key is a trust root, or its certificates lead to one. It is in a file of its own, next to the signed
-file::
+A signature counts when its key is a trust root, or its certificates lead to one. How many different keys must have signed is
+the operator's configuration; nothing in a document or in its signature file changes it. The signatures are in a file of their
+own, next to the signed file::
 
     format = 1
     [[signature]]
@@ -12,7 +13,8 @@ file::
     value = "..."               # base64
 
 The kind of the key determines the algorithm; nothing in the file chooses it. The signed bytes begin with a line that names the
-purpose, so that a signature over a catalogue is none over an image.
+purpose, so that a signature over a catalogue is none over an image or a baseline. All signatures of a file are over the same
+bytes; each signer adds one without the keys of the others.
 """
 
 import base64
@@ -38,14 +40,29 @@ from baremetal_acc.images.trust.keys import (
     usable,
     verify,
 )
+from baremetal_acc.images.trust.threshold import TooFewSigners, ValidSignature, independent
 from baremetal_acc.model import toml
 from baremetal_acc.model.image import Image
 
-__all__ = ['FORMAT', 'MAX_SIZE', 'Signer', 'Trust', 'Untrusted', 'catalogue_statement', 'fingerprint', 'image_statement']
+__all__ = [
+    'FORMAT',
+    'MAX_SIZE',
+    'Signer',
+    'TooFewSigners',
+    'Trust',
+    'Untrusted',
+    'baseline_statement',
+    'catalogue_statement',
+    'fingerprint',
+    'image_statement',
+]
 
 FORMAT = 1
 
 _MOST_SIGNATURES = 16
+"""Most signatures of a file; the option ``signature_threshold`` allows no more."""
+
+_UNUSABLE: tuple[type[Exception], ...] = (Untrusted, *UNREADABLE)
 
 _FINGERPRINT = re.compile(r'sha256:[0-9a-f]{64}')
 
@@ -62,44 +79,79 @@ class Trust:
     """The trust roots of the operator.
 
     :ivar keys: public keys by their SHA-256.
+    :ivar threshold: how many different keys must have signed.
     """
 
     keys: dict[str, ed25519.Ed25519PublicKey]
     authorities: tuple[x509.Certificate, ...]
+    threshold: int = 1
 
-    def check(self, statement: bytes, text: str, path: str, now: datetime) -> str:
-        """Check that at least one signature of a file is by a trusted signer, and over these very bytes.
+    def __post_init__(self) -> None:
+        """Refuse a threshold that no signature, or no signature file, could meet."""
+        if not 1 <= self.threshold <= _MOST_SIGNATURES:
+            raise ValueError(f'threshold {self.threshold} is not between 1 and {_MOST_SIGNATURES}')
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The name of each different key that can count, by the SHA-256 of the key. A CA that was renewed is one key."""
+        found = {named: f'key {named}' for named in self.keys}
+        for authority in self.authorities:
+            try:
+                named = fingerprint(usable(authority.public_key()))
+            except _UNUSABLE:
+                continue  # no certificate that it has issued is accepted
+            found.setdefault(named, f'CA {chains.name_of(authority)}')
+        return found
+
+    def check(self, statement: bytes, text: str, path: str, now: datetime) -> tuple[str, ...]:
+        """Check that as many trusted signers as required have signed these very bytes, each with a key of its own.
 
         :param text: the signature file; ``path`` names it in messages.
-        :returns: who signed.
-        :raises Untrusted: none is. ``DocumentError``: the text is no signature file.
+        :returns: who signed: those whose signatures count, at least as many as required.
+        :raises Untrusted: too few have. ``DocumentError``: the text is no signature file.
         """
+        roots = self.roots
+        valid: list[ValidSignature] = []
         reasons = []
         for n, one in enumerate(_parse(text, path)):
             try:
-                key, who = self._signer(one, now)
+                key, found = self._signer(one, now, frozenset(roots))
                 verify(key, one.value, statement)
             except Untrusted as exc:
                 reasons.append(f'signature[{n}] {exc}')
             else:
-                return who
-        raise Untrusted('; '.join(reasons))
+                valid.append(found)
+        counted = independent(valid)
+        if len(counted) >= self.threshold:
+            return tuple(one.signer for one in counted)
+        if self.threshold == 1:
+            raise Untrusted('; '.join(reasons))
+        again = [one.signer for one in dict.fromkeys(valid) if one not in counted]
+        reasons += [f'{who} does not count: its key or its CA is counted already' for who in again]
+        absent = tuple(name for root, name in roots.items() if root not in {one.root for one in valid})
+        raise TooFewSigners(
+            signed=tuple(one.signer for one in counted), required=self.threshold, absent=absent, reasons=tuple(reasons)
+        )
 
-    def _signer(self, one: _Signature, now: datetime) -> tuple[PublicKey, str]:
+    def _signer(self, one: _Signature, now: datetime, roots: frozenset[str]) -> tuple[PublicKey, ValidSignature]:
+        """Return the key that has to verify a signature, and what the signature counts for if it does."""
         if one.key is not None:
             if one.key not in self.keys:
                 raise Untrusted(f'is by key {one.key}, which is not a trust root')
-            return self.keys[one.key], f'key {one.key}'
+            return self.keys[one.key], ValidSignature(keys=frozenset({one.key}), root=one.key, signer=f'key {one.key}')
         chain = chains.decoded(one.certificates)
-        leaf, name = chain[0], chains.name_of(chain[0])
+        name = chains.name_of(chain[0])
         try:
-            chains.check(chain, self.authorities, now)
-            key = usable(leaf.public_key())
+            path = chains.check(chain, self.authorities, now)
+            public = [usable(certificate.public_key()) for certificate in path]
         except Untrusted as exc:
             raise Untrusted(f'is by {name}: {exc}') from None
         except UNREADABLE as exc:
             raise Untrusted(f'is by {name}: a certificate is malformed ({type(exc).__name__})') from None
-        return key, name
+        named = [fingerprint(key) for key in public]
+        # A key that is a trust root itself counts as that root, whoever has certified it.
+        end = next(n for n, found in enumerate(named) if found in roots or n == len(named) - 1)
+        return public[0], ValidSignature(keys=frozenset(named[: end + 1]), root=named[end], signer=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +174,25 @@ class Signer:
 
         :param kept: text and path of another signature file, whose signatures are taken over, as many as a file may hold: those
             of other signers, and this signer's over the earlier content, so that the signature file can be replaced before the
-            signed file.
+            signed file. This signer's earlier signature over the same content is replaced.
         :raises DocumentError: the other file is no signature file.
         """
         encoded = tuple(c.public_bytes(serialization.Encoding.DER) for c in self.certificates)
         key = None if encoded else fingerprint(self.key.public_key())
         mine = _Signature(key=key, certificates=encoded, value=sign(self.key, statement))
-        others = () if kept is None else _parse(*kept)
+        others = () if kept is None else tuple(one for one in _parse(*kept) if not self._replaces(one, mine, statement))
         parts = [_text(one) for one in dict.fromkeys((mine, *others))]
         return '\n'.join((f'format = {FORMAT}\n', *parts[:_MOST_SIGNATURES]))
+
+    def _replaces(self, one: _Signature, mine: _Signature, statement: bytes) -> bool:
+        """Tell whether a signature is this signer's over the same bytes. An ECDSA signature differs each time it is made."""
+        if (one.key, one.certificates) != (mine.key, mine.certificates):
+            return False
+        try:
+            verify(self.key.public_key(), one.value, statement)
+        except Untrusted:
+            return False
+        return True
 
 
 def _text(one: _Signature) -> str:
@@ -145,6 +207,11 @@ def _text(one: _Signature) -> str:
 def catalogue_statement(data: bytes) -> bytes:
     """Return the signed bytes of a catalogue: a line with the purpose, and the bytes of the file."""
     return b'baremetal-acc catalogue 1\n' + data
+
+
+def baseline_statement(data: bytes) -> bytes:
+    """Return the signed bytes of a baseline: a line with the purpose, and the bytes of the file."""
+    return b'baremetal-acc baseline 1\n' + data
 
 
 def image_statement(image: Image) -> bytes:

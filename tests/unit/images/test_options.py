@@ -116,7 +116,7 @@ def test_who_vouches_for_images_signs_no_catalogue(folder):
     made = Signer(key=vendor).file(statement)
     both = bootstrap.documents(signed(folder)).trust
     apart = bootstrap.documents(signed(folder, image_trust_roots=[str(folder / 'vendor.pub')])).trust
-    assert theirs == apart.check(statement, made, 'a.sig', keys.NOW)
+    assert (theirs,) == apart.check(statement, made, 'a.sig', keys.NOW)
     with pytest.raises(signature.Untrusted, match='not a trust root'):
         both.check(statement, made, 'a.sig', keys.NOW)
     (folder / 'catalogue.toml.sig').write_text(

@@ -30,7 +30,7 @@ def trusting(*authorities: x509.Certificate, raw=()) -> Trust:
 
 
 def checked(trust: Trust, text: str, statement: bytes = STATEMENT, now=NOW) -> str:
-    return trust.check(statement, text, 'catalogue.toml.sig', now)
+    return ', '.join(trust.check(statement, text, 'catalogue.toml.sig', now))
 
 
 def test_a_key_that_is_a_trust_root_signs():

@@ -194,7 +194,7 @@ def test_a_signed_image_is_opened(path):
     """By whom is told."""
     found = store(path, trust=TRUST, signatures=SignatureDemand.REQUIRED)
     assert DATA == found.open(signed(path)).open().read()
-    assert f'key {signature.fingerprint(KEY.public_key())}' == found.signer(signed(path), NOW)
+    assert f'key {signature.fingerprint(KEY.public_key())}' == found.signers(signed(path), NOW)[0]
 
 
 @pytest.mark.parametrize(
