@@ -102,8 +102,8 @@ OPTIONS = [
         help=(
             'PEM files with Ed25519 public keys and CA certificates that may sign the catalogue, the baseline and images, or '
             'folders of such files (*.pem, *.crt, *.pub). A certificate that such a CA has issued must be for code signing. If '
-            'empty, no signature of the catalogue is checked, and anyone who can write the catalogue decides what is flashed. A '
-            'file or folder that anyone but root and the user of the process may write is refused.'
+            'empty, no signature of the catalogue is checked, and anyone who can write the catalogue decides what is flashed. '
+            'A file or folder that anyone but root and the user of the process may write is refused.'
         ),
     ),
     cfg.IntOpt(

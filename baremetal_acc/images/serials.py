@@ -3,8 +3,8 @@
 """Remember the highest serial of each catalogue and baseline, so that an older one is refused although its signature is good.
 
 For every such document, by its path, the database holds the highest serial of a signed version and the highest one of an
-unsigned version. A signed document is compared with signed ones alone: else anybody who could write the file once, where signatures are
-optional, could lock out the operator's own document with a serial that is too high to follow.
+unsigned version. A signed document is compared with signed ones alone: else anybody who could write the file once, where
+signatures are optional, could lock out the operator's own document with a serial that is too high to follow.
 """
 
 import json

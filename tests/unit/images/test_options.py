@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the options of the configuration make of a catalogue and of its images."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from baremetal_acc import bootstrap
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.images.refused import CatalogueRefused
+from baremetal_acc.images.refused import BaselineRefused, CatalogueRefused
 from baremetal_acc.images.trust import signature
 from baremetal_acc.images.trust.signature import Signer
 from baremetal_acc.model.image import SignatureDemand
@@ -124,3 +125,92 @@ def test_who_vouches_for_images_signs_no_catalogue(folder):
     )
     with pytest.raises(CatalogueRefused, match='not a trust root'):
         bootstrap.documents(signed(folder, image_trust_roots=[str(folder / 'vendor.pub')]))
+
+
+def sign(folder: Path, name: str, *signers) -> None:
+    """Sign a document with each of these keys."""
+    statements = {'catalogue.toml': signature.catalogue_statement, 'baseline.toml': signature.baseline_statement}
+    text = None
+    for private in signers:
+        kept = None if text is None else (text, name)
+        text = Signer(key=private).file(statements[name]((folder / name).read_bytes()), kept)
+    (folder / f'{name}.sig').write_text(text or '')
+
+
+def write_baseline(folder: Path, serial: int, *signers, more: str = '') -> None:
+    """A baseline with a serial that ends tomorrow, signed."""
+    end = datetime.now(UTC) + timedelta(days=1)
+    text = f'format = 1\nserial = {serial}\nexpires = {end:%Y-%m-%dT%H:%M:%SZ}\n{more}'
+    (folder / 'baseline.toml').write_text(text)
+    sign(folder, 'baseline.toml', *signers)
+
+
+def test_as_many_keys_as_the_option_says_have_to_sign(folder):
+    """Those of the catalogue; images need one signature, as before."""
+    other = keys.key()
+    (folder / 'root.pub').write_bytes(keys.public_pem(KEY) + keys.public_pem(other) + keys.public_pem(keys.key()))
+    two = signed(folder, signature_threshold=2)
+    with pytest.raises(CatalogueRefused, match=r'1 of 2 required keys has signed .*baremetal-acc catalogue sign .* --add'):
+        bootstrap.documents(two)
+    sign(folder, 'catalogue.toml', KEY, other)
+    assert bootstrap.documents(two).catalogue
+    image = next(iter(bootstrap.documents(two).catalogue))
+    statement = signature.image_statement(image)
+    assert bootstrap.documents(two).trust.check(statement, Signer(key=other).file(statement), 'a.sig', keys.NOW)
+    with pytest.raises(DocumentError, match='requires 4 keys, but option trust_roots names 3 different keys'):
+        bootstrap.documents(signed(folder, signature_threshold=4))
+    with pytest.raises(DocumentError, match='requires 2 keys, but option trust_roots names 0 different keys'):
+        bootstrap.documents(options(folder, signature_threshold=2))
+
+
+def test_a_baseline_has_to_be_signed_where_the_option_says_so(folder):
+    """Also for what only locks: what is locked is what the baseline says."""
+    required = signed(folder, baseline_signature='required')
+    for images in (True, False):
+        with pytest.raises(BaselineRefused, match=r'is not signed: .* \(sign it: baremetal-acc baseline sign '):
+            bootstrap.documents(required, images=images)
+    with pytest.raises(BaselineRefused, match='no trust root is configured'):
+        bootstrap.documents(options(folder, baseline_signature='required'))
+    write_baseline(folder, 1, KEY)
+    read = bootstrap.documents(required)
+    digest = hashlib.sha256((folder / 'baseline.toml').read_bytes()).hexdigest()
+    assert ('baseline.toml', f'sha256:{digest}') == (read.papers[0].name, read.papers[0].digest)
+    store = bootstrap.store(required, read)
+    assert (str(folder / 'baseline.toml'), read.baseline.expires) == (store.baseline, store.baseline_expires)
+    assert store.baseline_expires is not None
+
+
+def test_a_baseline_is_used_without_a_signature_by_default(folder):
+    """As before; a signature file that is there is checked where there are trust roots."""
+    assert bootstrap.documents(signed(folder)).catalogue
+    write_baseline(folder, 1, keys.key())
+    assert bootstrap.documents(options(folder)).catalogue
+    with pytest.raises(BaselineRefused, match='not a trust root'):
+        bootstrap.documents(signed(folder))
+    (folder / 'baseline.toml.sig').unlink()
+    assert bootstrap.documents(signed(folder)).catalogue
+
+
+def test_an_older_baseline_is_refused(folder):
+    """Its serial is stored with those of catalogues, and neither is taken for the other."""
+    required = signed(folder, baseline_signature='required')
+    write_baseline(folder, 3, KEY)
+    assert bootstrap.documents(required, images=False)
+    write_baseline(folder, 2, KEY)
+    for images in (True, False):
+        with pytest.raises(BaselineRefused, match='has serial 2, but was seen before with serial 3'):
+            bootstrap.documents(required, images=images)
+    write_baseline(folder, 3, KEY, more='# another\n')
+    with pytest.raises(BaselineRefused, match='has serial 3, which it had before with other content'):
+        bootstrap.documents(required)
+    write_baseline(folder, 4, KEY)
+    assert bootstrap.documents(required).catalogue
+    with pytest.raises(DocumentError, match=r'highest serial is stored nowhere: an older baseline'):
+        bootstrap.documents(signed(folder, baseline_signature='required', catalogue_serial_file=None))
+
+
+def test_locks_need_neither_trust_roots_nor_serials_where_no_baseline_is_signed(folder):
+    """A trust root that is gone, or a database that is damaged, keeps nobody from locking."""
+    (folder / 'root.pub').unlink()
+    (folder / 'serials.sqlite').write_text('damaged')
+    assert () == bootstrap.documents(signed(folder), images=False).catalogue
