@@ -69,6 +69,12 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     'pool demand list': (('List all demands as JSON', 'pool demand list -f json'),),
     'pool demand drop': (('Delete a demand by its id', 'pool demand drop request-17'),),
+    'baseline sign': (
+        (
+            'Add a signature to those that baseline.toml.sig has already',
+            'baseline sign baseline.toml --key key.pem --add',
+        ),
+    ),
     'catalogue add': (('Draft the entries for a package, in a new file', 'catalogue add tray.fwpkg --output draft.toml'),),
     'catalogue check': (('Print only the images with errors', 'catalogue check catalogue.toml --unmet'),),
     'catalogue show': (
@@ -77,6 +83,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     'catalogue sign': (
         ('Sign a catalogue; its signature is catalogue.toml.sig', 'catalogue sign catalogue.toml --key key.pem'),
+        ('Add a signature by another key', 'catalogue sign catalogue.toml --key key.pem --add'),
     ),
     'reference import': (
         (

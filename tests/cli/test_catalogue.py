@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import jsonschema
 import pytest
 
+from baremetal_acc.images.trust.keys import fingerprint
 from tests.cli.desk import Desk, Done, target_of
 from tests.unit.images import keys, web
 from tests.unit.images.test_draft import FILLED
@@ -347,3 +348,113 @@ def test_a_catalogue_that_an_argument_names_is_not_called_an_option(desk):
     for verb in ('show', 'check'):
         done = desk.run('catalogue', verb, 'nowhere.toml')
         assert (2, True, False) == (done.code, 'nowhere.toml: cannot be read' in done.err, 'option' in done.err)
+
+
+SECOND, THIRD = keys.key(), keys.key()
+
+
+@pytest.fixture
+def several(signing) -> Desk:
+    """Two of three keys have to sign, and the baseline has to be signed."""
+    for name, private in (('second', SECOND), ('third', THIRD)):
+        keys.secret_file(signing.folder / f'{name}.pem', keys.private_pem(private))
+    trusted = b''.join(keys.public_pem(private) for private in (SIGNER, SECOND, THIRD))
+    signing.write('trusted.pem', trusted.decode(), mode=0o644)
+    conf = (signing.folder / 'acc.conf').read_text()
+    signing.write('acc.conf', f'{conf}signature_threshold = 2\nbaseline_signature = required\nbaseline = baseline.toml\n')
+    end = datetime.now(UTC) + timedelta(days=30)
+    signing.write('baseline.toml', f'format = 1\nserial = 1\nexpires = {end:%Y-%m-%dT%H:%M:%SZ}\n')
+    return signing
+
+
+def test_each_signer_adds_a_signature_until_there_are_enough(several, validate):
+    """None needs the key of another; what is missing is told, and nobody removes what the others have signed."""
+    done = sign(several)
+    assert (0, True) == (done.code, 'not complete: 1 of 2 required keys has signed' in done.err), done.err
+    refused = catalogue(several, 'check')
+    assert (4, True) == (refused.code, 'let the holder of a key that is missing add a signature: ' in refused.err)
+    before = (several.folder / 'catalogue.toml.sig').read_bytes()
+    lost = catalogue(several, 'sign', '--key', 'second.pem')
+    assert (2, True) == (lost.code, 'has signatures over the same content that would be removed' in lost.err)
+    assert before == (several.folder / 'catalogue.toml.sig').read_bytes()
+    done = catalogue(several, 'sign', '--key', 'second.pem', '--add')
+    assert (0, False) == (done.code, 'not complete' in done.err), done.err
+    shown = catalogue(several, 'show', '-f', 'json')
+    validate('catalogue', shown.document)
+    named = [f'key {fingerprint(private.public_key())}' for private in (SECOND, SIGNER)]
+    assert (named, named[0]) == (shown.document['catalogue']['signers'], shown.document['catalogue']['signer'])
+
+
+def test_a_key_that_is_removed_from_the_trust_roots_counts_no_more(several):
+    """Rotation: another signer takes its place, and the catalogue stays the same."""
+    sign(several)
+    assert 0 == catalogue(several, 'sign', '--key', 'second.pem', '--add').code
+    several.write('trusted.pem', (keys.public_pem(SECOND) + keys.public_pem(THIRD)).decode(), mode=0o644)
+    assert 4 == catalogue(several, 'check').code
+    assert 0 == catalogue(several, 'sign', '--key', 'third.pem', '--add').code
+    assert 0 == catalogue(several, 'check').code
+
+
+def test_a_signer_who_is_not_trusted_is_told_so_among_those_who_are(several):
+    """Its signature would be noticed by nobody, as there are enough without it."""
+    sign(several)
+    catalogue(several, 'sign', '--key', 'second.pem', '--add')
+    keys.secret_file(several.folder / 'other.pem', keys.private_pem(keys.key()))
+    done = catalogue(several, 'sign', '--key', 'other.pem', '--add')
+    assert (0, True) == (done.code, 'no trust root of this configuration verifies this signature' in done.err), done.err
+    assert 0 == catalogue(several, 'check').code
+
+
+def test_a_baseline_is_signed_and_required(several, validate):
+    """By as many keys as the catalogue; one without an end is not signed."""
+
+    def sign_baseline(name: str, *arguments: str) -> Done:
+        return several.run('baseline', 'sign', '--config-file', 'acc.conf', '--key', name, *arguments)
+
+    sign(several)
+    assert 0 == catalogue(several, 'sign', '--key', 'second.pem', '--add').code
+    done = sign_baseline('key.pem', '-f', 'json')
+    validate('signed', done.document)
+    assert ('baseline', 'baseline.toml.sig') == (done.document['signed'][0]['what'], done.document['signed'][0]['file'])
+    assert 'not complete: 1 of 2 required keys has signed' in done.err
+    done = sign_baseline('third.pem', 'baseline.toml', '--add')
+    assert (0, '') == (done.code, done.err)
+    done = sign_baseline('third.pem', 'baseline.toml', '--baseline', 'baseline.toml')
+    assert (2, True) == (done.code, 'cannot be combined with baseline.toml' in done.err)
+    for line, says in (('serial', 'serial is missing'), ('expires', 'expires is missing')):
+        text = (several.folder / 'baseline.toml').read_text()
+        several.write('other.toml', re.sub(rf'{line} = .*', '', text))
+        done = sign_baseline('key.pem', 'other.toml')
+        assert (2, True) == (done.code, says in done.err), done.err
+
+
+def test_reference_values_are_shown(signing, validate):
+    """As tables for people, and whole for tools; a catalogue without them is shown as before."""
+    assert 0 == sign(signing).code
+    assert ([], False) == (
+        catalogue(signing, 'show', '-f', 'json').document['references'],
+        'Reference values' in catalogue(signing, 'show').out,
+    )
+    value = f'sha384:{"ab" * 48}'
+    more = (
+        '[[reference]]\ncomponent = "GH100 GPU"\nversion = "96.00.74.00.20"\nnot_active = ["8"]\nsource = "swid gpu sha256:00"\n'
+        f'[reference.measurements]\n"HGX_*/2" = ["{value}", "raw:0001"]\n'
+    )
+    text = (signing.folder / 'catalogue.toml').read_text().replace('serial = 1', 'serial = 2')
+    signing.write('catalogue.toml', f'{text}\n{more}')
+    assert 0 == sign(signing).code
+    shown = catalogue(signing, 'show', '-f', 'json')
+    validate('catalogue', shown.document)
+    values = [{'algorithm': 'sha384', 'value': 'ab' * 48}, {'algorithm': 'raw', 'value': '0001'}]
+    assert [
+        {
+            'component': 'GH100 GPU',
+            'version': '96.00.74.00.20',
+            'measurements': [{'integrity': 'HGX_*', 'index': 2, 'values': values}],
+            'not_active': [8],
+            'source': 'swid gpu sha256:00',
+        }
+    ] == shown.document['references']
+    out = catalogue(signing, 'show').out
+    assert all(word in out for word in ('gpu-new', 'Reference values of versions:', 'GH100 GPU', 'swid gpu sha256:00'))
+    assert 'GH100' not in catalogue(signing, 'show', '-f', 'csv').out

@@ -109,6 +109,7 @@ _SOON = (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
 
 _OWN: dict[str, tuple[str, ...]] = {
     'program': ('--slot', 'Slot0=gzip'),
+    'baseline sign': ('baseline.toml', '--key', 'key.pem'),
     'catalogue add': ('tray.fwpkg',),
     'catalogue check': ('catalogue.toml',),
     'catalogue show': ('catalogue.toml',),

@@ -7,7 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from tests.malicious import test_catalogues, test_images, test_late, test_renamed, test_signatures, test_swapped, test_web
+from tests.malicious import (
+    test_catalogues,
+    test_images,
+    test_late,
+    test_renamed,
+    test_signatures,
+    test_swapped,
+    test_threshold,
+    test_web,
+)
 from tests.malicious.attack import NAMED, Attack
 
 LEAST = 20
@@ -25,6 +34,9 @@ TABLES = {
     'signatures of the catalogue that prove nothing': test_signatures.FORGED,
     'files of signatures, trust roots and signed catalogues': test_signatures.BROKEN,
     'catalogues that are not the newest': test_signatures.OLDER,
+    'catalogues that too few keys have signed': test_threshold.SHORT,
+    'thresholds that cannot be met or are not the configured one': test_threshold.IMPOSSIBLE,
+    'baselines that are not signed as required': test_threshold.BASELINES,
     'answers of a server that is allowed': test_web.LIES,
     'answers about another file than the wanted image': test_web.OTHERS,
     'servers that send something else later': test_web.LATER,

@@ -260,9 +260,13 @@ def no_trust_roots(n: Notary) -> None:
 
 
 IMPOSSIBLE = {
-    'a threshold of 0': (Attack.MALFORMED, demanding('0'), ('signature_threshold', 'min')),
-    'a threshold below 0': (Attack.MALFORMED, demanding('-1'), ('signature_threshold', 'min')),
-    'a threshold above all signatures of a file': (Attack.MALFORMED, demanding('17'), ('signature_threshold', 'max')),
+    'a threshold of 0': (Attack.MALFORMED, demanding('0'), ('signature_threshold: ', 'greater than or equal to 1')),
+    'a threshold below 0': (Attack.MALFORMED, demanding('-1'), ('signature_threshold: ', 'greater than or equal to 1')),
+    'a threshold above all signatures of a file': (
+        Attack.MALFORMED,
+        demanding('17'),
+        ('signature_threshold: ', 'less than or equal to 16'),
+    ),
     'a threshold that is no number': (Attack.MALFORMED, demanding('two'), ('signature_threshold',)),
     'a threshold above the number of keys': (
         Attack.MALFORMED,

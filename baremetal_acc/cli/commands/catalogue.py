@@ -15,7 +15,8 @@ from baremetal_acc.cli import exits, session, signing_command
 from baremetal_acc.cli.commands import package
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
-from baremetal_acc.cli.output.report import Report, ReportCommand
+from baremetal_acc.cli.output.layout import Block
+from baremetal_acc.cli.output.report import Report, ReportCommand, is_for_people
 from baremetal_acc.cli.signing_command import Content, Roots
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import ImageError, UsageError
@@ -25,10 +26,13 @@ from baremetal_acc.images.catalogue import Catalogue
 from baremetal_acc.images.load import Loaded
 from baremetal_acc.images.store import ImageFiles
 from baremetal_acc.model.image import Image, SignatureDemand, SignedKind
+from baremetal_acc.model.reference import VersionReference
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.policy.baseline_rules import Baseline
 
 FORMAT = 1
+
+IMAGE_COLUMNS = ('Image', 'Kind', 'Component', 'Version', 'Security version', 'Size', 'Restore', 'Denied')
 
 Json = dict[str, Any]
 
@@ -77,7 +81,8 @@ class CatalogueCheckCommand(ReportCommand):
 class CatalogueShowCommand(ReportCommand):
     """Print the content of the catalogue, after its signature was checked as configured. Contacts no BMC.
 
-    The images themselves are not read. If a PLDM package is given instead, prints what the package says of itself, its devices
+    The images themselves are not read. The reference values of versions follow the images; -f csv and -f value print the images
+    alone. If a PLDM package is given instead, prints what the package says of itself, its devices
     and its components; no signature of a package is checked.
     """
 
@@ -92,23 +97,27 @@ class CatalogueShowCommand(ReportCommand):
             return package.report(Path(arguments.file))
         loaded, _ = _loaded(arguments)
         bodies = [_image(image) for image in loaded.catalogue.images]
+        references = [_reference(one) for one in loaded.catalogue.references]
+        rows = tuple(
+            (
+                body['name'],
+                body['kind'],
+                body['component'],
+                body['version'],
+                body['security_version'],
+                body['size'],
+                body['restore'],
+                body['denied'],
+            )
+            for body in bodies
+        )
+        blocks = (Block(columns=IMAGE_COLUMNS, rows=rows), _references(references)) if references else None
         return Report(
-            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
-            columns=('Image', 'Kind', 'Component', 'Version', 'Security version', 'Size', 'Restore', 'Denied'),
-            rows=tuple(
-                (
-                    body['name'],
-                    body['kind'],
-                    body['component'],
-                    body['version'],
-                    body['security_version'],
-                    body['size'],
-                    body['restore'],
-                    body['denied'],
-                )
-                for body in bodies
-            ),
+            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies, 'references': references},
+            columns=IMAGE_COLUMNS,
+            rows=rows,
             code=Exit.HOLDS,
+            blocks=blocks if is_for_people(arguments) else None,
         )
 
 
@@ -335,6 +344,33 @@ def _image(image: Image) -> Json:
         'function': image.function,
         'denied': image.denied,
     }
+
+
+def _reference(reference: VersionReference) -> Json:
+    return {
+        'component': reference.component,
+        'version': reference.version,
+        'measurements': [
+            {
+                'integrity': value.integrity,
+                'index': value.index,
+                'values': [{'algorithm': algorithm, 'value': found} for algorithm, found in value.values],
+            }
+            for value in reference.measurements
+        ],
+        'not_active': list(reference.inactive),
+        'source': reference.source,
+    }
+
+
+def _references(bodies: list[Json]) -> Block:
+    """The reference values for people: how many there are, as a digest tells nobody anything."""
+    rows = tuple(
+        (body['component'], body['version'], len(body['measurements']), len(body['not_active']), body['source'])
+        for body in bodies
+    )
+    columns = ('Component', 'Version', 'Measurements', 'Not compared', 'Source')
+    return Block(columns=columns, rows=rows, before=('', 'Reference values of versions:'))
 
 
 def _checked(body: Json) -> tuple[Any, ...]:
