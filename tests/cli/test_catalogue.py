@@ -437,7 +437,8 @@ def test_reference_values_are_shown(signing, validate):
     )
     value = f'sha384:{"ab" * 48}'
     more = (
-        '[[reference]]\ncomponent = "GH100 GPU"\nversion = "96.00.74.00.20"\nnot_active = ["8"]\nsource = "swid gpu sha256:00"\n'
+        '[[reference]]\ncomponent = "GH100 GPU"\nversion = "96.00.74.00.20"\nnot_active = ["8"]\n'
+        'source = "swid gpu sha256:00"\n'
         f'[reference.measurements]\n"HGX_*/2" = ["{value}", "raw:0001"]\n'
     )
     text = (signing.folder / 'catalogue.toml').read_text().replace('serial = 1', 'serial = 2')

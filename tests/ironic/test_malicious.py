@@ -22,7 +22,7 @@ from baremetal_acc.model.action import CheckImage, Flash
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc_ironic.state import node_state, node_store
 from tests.ironic.case import IronicCase
-from tests.malicious import test_catalogues, test_images, test_signatures, test_swapped, test_web, workshop
+from tests.malicious import test_catalogues, test_images, test_signatures, test_swapped, test_threshold, test_web, workshop
 from tests.malicious.notary import notarised
 from tests.malicious.web import Web, always, reply
 from tests.malicious.workshop import MAX_IMAGE, NEW, OLD, Workshop, pushed, reached, told
@@ -61,6 +61,10 @@ FORGED = (
     'by somebody in the name of the operator',
     'by a certificate of a web server',
 )
+FEW = (
+    ('by one key of two', test_threshold.SHORT),
+    ('a baseline that one of two has signed', test_threshold.BASELINES),
+)
 LIES = ('a redirect to another server', 'a redirect to a file', 'one bit flipped', 'without an end')
 SWAPPED = ('replaced', 'cut', 'replaced_by_a_link')
 
@@ -93,7 +97,7 @@ class MaliciousCase(IronicCase):
     def lay(self, shop: Workshop) -> None:
         """The conductor reads this folder from now on."""
         shop.lay()
-        given = {'trust_roots': '', 'image_hosts': ''} | shop.conf
+        given = {'trust_roots': '', 'image_hosts': '', 'signature_threshold': '1', 'baseline_signature': 'optional'} | shop.conf
         given |= {name: str(shop.path(f'{name}.toml')) for name in ('baseline', 'catalogue')}
         self.config(group='baremetal_acc', catalogue_serial_file=str(shop.path('serials.sqlite')), **given)
         self.machine.reset_log()
@@ -154,6 +158,15 @@ class TestRefused(MaliciousCase):
                 _, strike, says = test_signatures.FORGED[name]
                 notarised(shop, strike)
                 self.refused(shop, number, 'catalogue.toml', *says)
+
+    def test_documents_that_too_few_keys_have_signed(self) -> None:
+        """The catalogue, and a baseline that has to be signed."""
+        for number, (name, table) in enumerate(FEW):
+            with self.folder(name) as shop:
+                if table is test_threshold.BASELINES:
+                    shop.conf['baseline_signature'] = 'required'
+                test_threshold.two_of_four(shop, table[name][1])
+                self.refused(shop, number, '.toml.sig: 1 of 2 required keys has signed', '1 missing')
 
     def test_an_older_catalogue(self) -> None:
         """Rightly signed; a newer one was seen by this conductor."""
