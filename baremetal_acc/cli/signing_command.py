@@ -44,18 +44,6 @@ class Content:
     statement: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roots:
-    """Who may sign, by this configuration.
-
-    :ivar trust: the trust roots; None: there are none.
-    :ivar threshold: how many different keys must have signed.
-    """
-
-    trust: Trusting | None
-    threshold: int = 1
-
-
 def add_signer(parser: argparse.ArgumentParser) -> None:
     """Add the options for the key."""
     who = parser.add_argument_group('signer')
@@ -91,16 +79,17 @@ def signable(kind: SignedKind, path: Path, data: bytes, serial: int | None, expi
     return Content(what=kind.value, file=signed_document.signature_path(path), statement=signed_document.statement(kind, data))
 
 
-def report(arguments: argparse.Namespace, todo: Iterable[Content], roots: Roots, now: datetime) -> Report:
+def report(arguments: argparse.Namespace, todo: Iterable[Content], trust: Trusting | None, now: datetime) -> Report:
     """Sign, write the signature files, and tell how many keys are missing.
 
+    :param trust: who may sign, by this configuration; None: it has no trust roots.
     :raises DocumentError: the key, or an existing signature file, is wrong.
     :raises UsageError: a signature of another signer that is needed would be lost, or a file cannot be written.
     """
     signer = _signer(arguments, now)
     bodies = []
     for content in todo:
-        _write(content.file, _signed(content, signer, roots, now, add=arguments.add))
+        _write(content.file, _signed(content, signer, trust, now, add=arguments.add))
         bodies.append({'what': content.what, 'file': str(content.file), 'signer': signer.name})
     return Report(
         document={'format': FORMAT, 'signed': bodies},
@@ -111,7 +100,7 @@ def report(arguments: argparse.Namespace, todo: Iterable[Content], roots: Roots,
     )
 
 
-def _signed(content: Content, signer: 'Signer', roots: Roots, now: datetime, *, add: bool) -> str:
+def _signed(content: Content, signer: 'Signer', trust: Trusting | None, now: datetime, *, add: bool) -> str:
     """Return the new text of a signature file.
 
     :raises UsageError: it would lack a signature of another signer that is needed.
@@ -119,46 +108,45 @@ def _signed(content: Content, signer: 'Signer', roots: Roots, now: datetime, *, 
     from baremetal_acc.images.trust import signature
 
     path = str(content.file)
+    several = trust is not None and trust.threshold > 1
     old = None
-    if content.file.exists() and (add or roots.threshold > 1):
+    if content.file.exists() and (add or several):
         old = signed_document.read(content.file, limit=signature.MAX_SIZE).decode('utf-8', 'replace')
-    if old is not None and not add and (others := set(_counted(content, old, roots, now)) - {signer.name}):
+    if old is not None and not add and (others := set(_counted(content, old, trust, now)) - {signer.name}):
         what = f'{path} has signatures over the same content that would be removed: {", ".join(sorted(others))}'
         raise UsageError(argument='--add', what=what, hint='use --add to keep them, or delete the file to begin again')
     made = signer.file(content.statement, (old, path) if add and old is not None else None)
-    if roots.trust is None:
+    if trust is None:
         return made
     # Alone: among the signatures of others it would not be noticed that this one does not count.
-    if not _counted(content, alone := signer.file(content.statement), roots, now):
-        why = _missing(content, alone, roots, now)
+    if not _counted(content, alone := signer.file(content.statement), trust, now):
+        why = _missing(content, alone, trust, now)
         text.warn(f'{path}: no trust root of this configuration verifies this signature: {why}')
-    if roots.threshold > 1 and (missing := _missing(content, made, roots, now)) is not None:
+    if several and (missing := _missing(content, made, trust, now)) is not None:
         text.note(f'{path}: not complete: {missing}; every further signer adds a signature with --add')
     return made
 
 
-def _counted(content: Content, made: str, roots: Roots, now: datetime) -> tuple[str, ...]:
+def _counted(content: Content, made: str, trust: Trusting | None, now: datetime) -> tuple[str, ...]:
     """Return the signers of a signature file that count, enough or not."""
     from baremetal_acc.images.trust import signature
 
-    if roots.trust is None:
+    if trust is None:
         return ()
     try:
-        return roots.trust.check(content.statement, made, str(content.file), now)
+        return trust.check(content.statement, made, str(content.file), now)
     except signature.TooFewSigners as exc:
         return exc.signed
     except (signature.Untrusted, DocumentError):
         return ()
 
 
-def _missing(content: Content, made: str, roots: Roots, now: datetime) -> str | None:
+def _missing(content: Content, made: str, trust: Trusting, now: datetime) -> str | None:
     """Return why a signature file is not enough; None where it is."""
     from baremetal_acc.images.trust import signature
 
-    if roots.trust is None:
-        return None
     try:
-        roots.trust.check(content.statement, made, str(content.file), now)
+        trust.check(content.statement, made, str(content.file), now)
     except signature.Untrusted as exc:
         return str(exc)
     return None

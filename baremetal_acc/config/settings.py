@@ -45,8 +45,8 @@ class Settings:
     image_server_certificate: Path | None
     image_server_key: Path | None
     trust_roots: tuple[Path, ...]
-    signature_threshold: int
     image_trust_roots: tuple[Path, ...]
+    signature_threshold: int
     catalogue_signature: SignatureDemand | None
     baseline_signature: SignatureDemand
     image_signature: SignatureDemand
@@ -98,8 +98,8 @@ class Settings:
             image_server_certificate=_named(group.image_server_certificate),
             image_server_key=_named(group.image_server_key),
             trust_roots=_paths(group.trust_roots),
-            signature_threshold=group.signature_threshold,
             image_trust_roots=_paths(group.image_trust_roots),
+            signature_threshold=group.signature_threshold,
             catalogue_signature=None if group.catalogue_signature is None else SignatureDemand(group.catalogue_signature),
             baseline_signature=SignatureDemand(group.baseline_signature),
             image_signature=SignatureDemand(group.image_signature),

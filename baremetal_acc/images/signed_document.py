@@ -30,6 +30,10 @@ MAX_SIZE = 4 * toml.MAX_SIZE
 class Trusting(Protocol):
     """The interface of trust roots; see :class:`baremetal_acc.images.trust.signature.Trust`."""
 
+    @property
+    def threshold(self) -> int:
+        """How many different keys must have signed."""
+
     def check(self, statement: bytes, text: str, path: str, now: datetime) -> tuple[str, ...]:
         """Return who signed."""
 

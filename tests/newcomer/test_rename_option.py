@@ -32,7 +32,7 @@ MISSED = {
 MOST_FILES = 4
 
 READ_IN_SEVERAL = {
-    'baseline': 3,
+    'baseline': 4,
     'bmc_concurrency': 2,
     'catalogue': 5,
     'catalogue_serial_file': 2,

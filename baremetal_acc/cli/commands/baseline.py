@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from baremetal_acc import bootstrap
 from baremetal_acc.cli import session, signing_command
 from baremetal_acc.cli.output.report import Report, ReportCommand
-from baremetal_acc.cli.signing_command import Roots
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import UsageError
 from baremetal_acc.images import signed_document
@@ -52,5 +51,4 @@ class BaselineSignCommand(ReportCommand):
         data = signed_document.read(path, None if arguments.baseline else option)
         found = baseline.parse(signed_document.decoded(path, data), str(path), now=now)
         content = signing_command.signable(SignedKind.BASELINE, path, data, found.serial, found.expires, now)
-        roots = Roots(trust=bootstrap.trusting(settings), threshold=settings.signature_threshold)
-        return signing_command.report(arguments, [content], roots, now)
+        return signing_command.report(arguments, [content], bootstrap.trusting(settings), now)

@@ -17,7 +17,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.output.report import Report, ReportCommand, is_for_people
-from baremetal_acc.cli.signing_command import Content, Roots
+from baremetal_acc.cli.signing_command import Content
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import ImageError, UsageError
 from baremetal_acc.images import catalogue as document
@@ -170,11 +170,8 @@ class Sign(ReportCommand):
                 _readable(image, store)
         else:
             todo.append(signing_command.signable(SignedKind.CATALOGUE, path, data, found.serial, found.expires, now))
-        if arguments.image:
-            roots = Roots(trust=bootstrap.trusting_images(settings))
-        else:
-            roots = Roots(trust=bootstrap.trusting(settings), threshold=settings.signature_threshold)
-        return signing_command.report(arguments, todo, roots, now)
+        trust = bootstrap.trusting_images(settings) if arguments.image else bootstrap.trusting(settings)
+        return signing_command.report(arguments, todo, trust, now)
 
 
 def _add_arguments(
