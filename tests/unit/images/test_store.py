@@ -190,6 +190,13 @@ def test_nothing_of_an_expired_catalogue_is_opened(path):
     assert DATA == store(path, expires=NOW + timedelta(seconds=1)).open(image(path)).open().read()
 
 
+def test_nothing_is_opened_by_an_expired_baseline(path):
+    """As by an expired catalogue."""
+    with pytest.raises(DeniedImageError, match=r'/etc/x/baseline.toml expired at 2026-11-21 12:00:00Z'):
+        store(path, baseline='/etc/x/baseline.toml', baseline_expires=NOW).open(image(path))
+    assert DATA == store(path, baseline_expires=NOW + timedelta(seconds=1)).open(image(path)).open().read()
+
+
 def test_a_signed_image_is_opened(path):
     """By whom is told."""
     found = store(path, trust=TRUST, signatures=SignatureDemand.REQUIRED)
