@@ -31,7 +31,7 @@ PASSPHRASE_VARIABLE = 'BAREMETAL_ACC_KEY_PASSPHRASE'  # noqa: S105 - the name of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class SignedContent:
     """What is to be signed.
 
     :ivar what: what it is, for people.
@@ -65,7 +65,9 @@ def add_option(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def signable(kind: SignedKind, path: Path, data: bytes, serial: int | None, expires: datetime | None, now: datetime) -> Content:
+def signable(
+    kind: SignedKind, path: Path, data: bytes, serial: int | None, expires: datetime | None, now: datetime
+) -> SignedContent:
     """Return what is to be signed of a document, if it has what a signed one needs: a serial, and an end that is not over.
 
     :raises DocumentError: one is missing, or the document has expired.
@@ -76,10 +78,12 @@ def signable(kind: SignedKind, path: Path, data: bytes, serial: int | None, expi
         raise DocumentError(path=str(path), line=1, what=what, hint=hint)
     if expires <= now:
         raise DocumentError(path=str(path), what=f'the {kind} has expired at {expires:%Y-%m-%d %H:%M:%S}Z')
-    return Content(what=kind.value, file=signed_document.signature_path(path), statement=signed_document.statement(kind, data))
+    return SignedContent(
+        what=kind.value, file=signed_document.signature_path(path), statement=signed_document.statement(kind, data)
+    )
 
 
-def report(arguments: argparse.Namespace, todo: Iterable[Content], trust: Trusting | None, now: datetime) -> Report:
+def report(arguments: argparse.Namespace, todo: Iterable[SignedContent], trust: Trusting | None, now: datetime) -> Report:
     """Sign, write the signature files, and tell how many keys are missing.
 
     :param trust: who may sign, by this configuration; None: it has no trust roots.
@@ -100,7 +104,7 @@ def report(arguments: argparse.Namespace, todo: Iterable[Content], trust: Trusti
     )
 
 
-def _signed(content: Content, signer: 'Signer', trust: Trusting | None, now: datetime, *, add: bool) -> str:
+def _signed(content: SignedContent, signer: 'Signer', trust: Trusting | None, now: datetime, *, add: bool) -> str:
     """Return the new text of a signature file.
 
     :raises UsageError: it would lack a signature of another signer that is needed.
@@ -127,7 +131,7 @@ def _signed(content: Content, signer: 'Signer', trust: Trusting | None, now: dat
     return made
 
 
-def _counted(content: Content, made: str, trust: Trusting | None, now: datetime) -> tuple[str, ...]:
+def _counted(content: SignedContent, made: str, trust: Trusting | None, now: datetime) -> tuple[str, ...]:
     """Return the signers of a signature file that count, enough or not."""
     from baremetal_acc.images.trust import signature
 
@@ -141,7 +145,7 @@ def _counted(content: Content, made: str, trust: Trusting | None, now: datetime)
         return ()
 
 
-def _missing(content: Content, made: str, trust: Trusting, now: datetime) -> str | None:
+def _missing(content: SignedContent, made: str, trust: Trusting, now: datetime) -> str | None:
     """Return why a signature file is not enough; None where it is."""
     from baremetal_acc.images.trust import signature
 

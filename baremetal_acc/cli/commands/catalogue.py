@@ -17,7 +17,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.output import text
 from baremetal_acc.cli.output.layout import Block
 from baremetal_acc.cli.output.report import Report, ReportCommand, is_for_people
-from baremetal_acc.cli.signing_command import Content
+from baremetal_acc.cli.signing_command import SignedContent
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.errors import ImageError, UsageError
 from baremetal_acc.images import catalogue as document
@@ -158,7 +158,7 @@ class Sign(ReportCommand):
         )
         found = document.read(signed_document.decoded(path, data), str(path))
         now = datetime.now(UTC)
-        todo: list[Content] = []
+        todo: list[SignedContent] = []
         if arguments.image:
             read = bootstrap.Documents(
                 baseline=Baseline(rules=()), catalogue=(), folders=bootstrap.folders(settings), hosts=bootstrap.hosts(settings)
@@ -166,7 +166,7 @@ class Sign(ReportCommand):
             store = bootstrap.store(settings, read)
             for image in _chosen(found, arguments.image):
                 beside = _signature_file(image, read.folders)
-                todo.append(Content(what=f'image {image.file}', file=beside, statement=signature.image_statement(image)))
+                todo.append(SignedContent(what=f'image {image.file}', file=beside, statement=signature.image_statement(image)))
                 _readable(image, store)
         else:
             todo.append(signing_command.signable(SignedKind.CATALOGUE, path, data, found.serial, found.expires, now))
