@@ -77,7 +77,8 @@ def signable(
         hint = 'for example: serial = 1, expires = 2027-01-31T00:00:00Z'
         raise DocumentError(path=str(path), line=1, what=what, hint=hint)
     if expires <= now:
-        raise DocumentError(path=str(path), what=f'the {kind} has expired at {expires:%Y-%m-%d %H:%M:%S}Z')
+        what = f'the {kind} has expired at {expires:%Y-%m-%d %H:%M:%S}Z'
+        raise DocumentError(path=str(path), what=what, hint='raise serial and set a later expires, then sign it')
     return SignedContent(
         what=kind.value, file=signed_document.signature_path(path), statement=signed_document.statement(kind, data)
     )
