@@ -74,3 +74,15 @@ class TestBmcSettings(WatchCase):
         self.node.refresh()
         assert states.ACTIVE != self.node.provision_state
         assert 'BMC setting ipmi_over_lan of host' in str(self.node.last_error), self.node.last_error
+
+    def test_the_step_that_verifies_reads_them_itself(self) -> None:
+        """Whatever the step before it has read: without the step that engages the locks nothing else has read them."""
+        self.enable_ipmi()
+        self.clean('verify_accelerators')
+        self.node.refresh()
+        assert states.CLEANFAIL == self.node.provision_state
+        assert 'BMC setting ipmi_over_lan of host: expected disabled, found enabled' in str(self.node.last_error)
+        self.enable_ipmi(enabled=False)
+        self.clean('verify_accelerators')
+        self.node.refresh()
+        assert 'BMC setting' not in str(self.node.last_error)

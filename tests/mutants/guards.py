@@ -40,6 +40,10 @@ FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
 INTERFERENCE = 'baremetal_acc/planning/interference.py'
 LIFECYCLE = 'baremetal_acc/execution/lifecycle.py'
 DRIFT = 'baremetal_acc/planning/drift.py'
+BMC_SETTINGS = 'baremetal_acc/planning/bmc_settings.py'
+BMC_SETTING_TESTS = 'tests/unit/planning/test_bmc_settings.py'
+DENY_LIST = 'interfaces/baremetal_acc_ironic/periodics/deny_list.py'
+DENY_LIST_TESTS = 'tests/ironic/test_deny_list.py::TestDenyList'
 DRIFT_TESTS = 'tests/unit/planning/test_drift.py'
 WAITS_FOR_ITS_CARD = 'test_a_component_is_waited_for_while_its_card_is_not_shown_or_may_not_be_or_its_bmc_is_busy'
 
@@ -2262,5 +2266,173 @@ GUARDS = (
         guard='if state.ending or (',
         gone='if (',
         tests='tests/ironic/test_waiver.py::TestByStep::test_it_is_not_for_whoever_adopts_the_node_next',
+    ),
+    Guard(
+        name='meet a demand on a setting that was not read',
+        file=BMC_SETTINGS,
+        guard='    if state is None or setting not in state.asked:\n        return found(SettingResult.NOT_READ)\n',
+        gone='    if state is None:\n        return found(SettingResult.MATCHES)\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='meet a demand on a setting of which a part could not be read',
+        file=BMC_SETTINGS,
+        guard='    if unread:\n        return found(SettingResult.UNREAD, shown=shown, unread=unread)\n',
+        gone='',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='meet a demand on a setting that a BMC does not show',
+        file=BMC_SETTINGS,
+        guard='    if hidden or setting not in state.present:\n',
+        gone='    if False:\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept an account that nobody expects',
+        file=BMC_SETTINGS,
+        guard='            yield DifferingAccount(account=account, fault=AccountFault.UNEXPECTED)\n',
+        gone='            pass\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept the second of two accounts with one name',
+        file=BMC_SETTINGS,
+        guard='        elif often[account.name] > 1:\n',
+        gone='        elif False:\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept an account with a role above its limit',
+        file=BMC_SETTINGS,
+        guard='        elif not _may_have(account.role, most[account.name]):\n',
+        gone='        elif False:\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept a TLS certificate that ends too early',
+        file=BMC_SETTINGS,
+        guard=' or left is None or left < (demand.days_left or 0):\n',
+        gone=':\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept any setting while the ramdisk runs',
+        file=BMC_SETTINGS,
+        guard='in_use = ramdisk and setting in _STARTS_A_RAMDISK and not unread\n',
+        gone='in_use = ramdisk and not unread\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='accept what may start a ramdisk while none runs',
+        file=BMC_SETTINGS,
+        guard='in_use = ramdisk and setting in _STARTS_A_RAMDISK and not unread\n',
+        gone='in_use = setting in _STARTS_A_RAMDISK and not unread\n',
+        tests=BMC_SETTING_TESTS,
+    ),
+    Guard(
+        name='let a later rule replace the demand of the first one that matches a BMC',
+        file='baremetal_acc/policy/bmc_rules.py',
+        guard='                found.setdefault(demand.setting, (demand, rule.name))\n',
+        gone='                found[demand.setting] = (demand, rule.name)\n',
+        tests='tests/unit/policy/test_bmc_rules.py',
+    ),
+    Guard(
+        name='take the accounts that were read of a longer list for all accounts',
+        file='baremetal_acc/bmc/redfish/bmc_settings.py',
+        guard='            if len(unique) > MOST:\n',
+        gone='            if False:\n',
+        tests='tests/wire/test_bmc_settings.py::test_a_list_of_a_million_accounts_is_not_read',
+    ),
+    Guard(
+        name='take accounts that may not be read for none',
+        file='baremetal_acc/bmc/redfish/bmc_settings.py',
+        guard='                if not is_not_found(found):\n                    self._miss(named',
+        gone='                if False:\n                    self._miss(named',
+        tests='tests/wire/test_bmc_settings.py::test_a_service_that_may_not_be_read_is_unread',
+    ),
+    Guard(
+        name='end a job well whose BMC has settings that differ from the rules',
+        file='baremetal_acc/execution/finish.py',
+        guard='            settings=job.demands_met,\n',
+        gone='            settings=False,\n',
+        tests='tests/cli/test_bmc_settings.py::test_a_job_reads_the_settings_once_and_fails_by_them',
+    ),
+    Guard(
+        name='leave what runs a denied version available in another form',
+        file='baremetal_acc/scheduling/denied_devices.py',
+        guard='    return (card_uuid(node_uuid, accelerator.id), together_uuid(node_uuid, accelerator), *slots)\n',
+        gone='    return (card_uuid(node_uuid, accelerator.id), *slots)\n',
+        tests='tests/ironic/test_deny_list.py::TestTogether',
+    ),
+    Guard(
+        name='leave denied devices of other nodes available because of one claim',
+        file='baremetal_acc/placement/provider_sweep.py',
+        guard='        if len(part) > 1:  # a claim',
+        gone='        if False:  # a claim',
+        tests='tests/wire/test_provider_sweep.py',
+    ),
+    Guard(
+        name='take a provider that is claimed for one that was emptied',
+        file='baremetal_acc/placement/provider_sweep.py',
+        guard='        return frozenset(again)  # none if it was deleted\n',
+        gone='        return frozenset()\n',
+        tests='tests/wire/test_provider_sweep.py',
+    ),
+    Guard(
+        name='give up a provider that somebody else writes to',
+        file='baremetal_acc/placement/provider_sweep.py',
+        guard='        if attempt < ATTEMPTS and again and again[uuid] != generation:\n',
+        gone='        if False:\n',
+        tests='tests/wire/test_provider_sweep.py',
+    ),
+    Guard(
+        name='leave denied devices available where POST /reshaper is forbidden',
+        file='baremetal_acc/placement/provider_sweep.py',
+        guard='        if answer.status == HTTPStatus.FORBIDDEN:\n',
+        gone='        if False:\n',
+        tests='tests/wire/test_provider_sweep.py',
+    ),
+    Guard(
+        name='end the deny list when the catalogue cannot be read',
+        file=DENY_LIST,
+        guard='        rounds.error = str(exc)\n        return rounds.images\n',
+        gone='        rounds.error = str(exc)\n        return ()\n',
+        tests=f'{DENY_LIST_TESTS}::test_a_catalogue_that_cannot_be_read_leaves_the_last_deny_list_in_force',
+    ),
+    Guard(
+        name='compare no stored inventory with the deny list while the catalogue stays as it is',
+        file=DENY_LIST,
+        guard='    if (is_changed or time.monotonic() >= rounds.due) and',
+        gone='    if is_changed and',
+        tests=f'{DENY_LIST_TESTS}::test_a_stored_inventory_that_newly_shows_a_denied_version_is_withdrawn',
+    ),
+    Guard(
+        name='take a sweep next to a job for the end of the matter',
+        file=DENY_LIST,
+        guard='        if one.is_done and not node.is_busy:\n',
+        gone='        if one.is_done:\n',
+        tests=f'{DENY_LIST_TESTS}::test_a_job_ends_before_the_node_is_settled_and_its_publication_is_withdrawn',
+    ),
+    Guard(
+        name='leave available what a consumer does not hold of denied devices',
+        file=DENY_LIST,
+        guard='    held = _withdraw(task, denied) if new and is_offered and not denied <= closed else None\n',
+        gone='    held = None\n',
+        tests='tests/ironic/test_deny_list.py::TestInUse',
+    ),
+    Guard(
+        name='publish from a stored inventory what it does not verify',
+        file=DENY_LIST,
+        guard='        if any(f.accelerator not in denied for f in verdict.unmet):\n            return False',
+        gone='        if False:\n            return False',
+        tests=f'{DENY_LIST_TESTS}::test_what_the_stored_inventory_does_not_verify_is_read_again_before_it_comes_back',
+    ),
+    Guard(
+        name='hand a node over whose BMC has settings that differ from the rules',
+        file='interfaces/baremetal_acc_ironic/steps/read_only.py',
+        guard='        settings=True,\n',
+        gone='',
+        tests='tests/ironic/test_bmc_settings.py::TestBmcSettings::test_the_step_that_verifies_reads_them_itself',
     ),
 )

@@ -265,6 +265,7 @@ def add_host(
         pcie_devices=[nic, *pcie_devices],
         adapters=[host.nic_id],
         system=host.name,
+        has_lamp=True,
         sensors=(
             Reading(id='Inlet_Temp', kind='Temperature', units='Cel', reading=24.5, context='Intake'),
             Reading(id='Outlet_Temp', kind='Temperature', units='Cel', reading=38.0, context='Exhaust'),

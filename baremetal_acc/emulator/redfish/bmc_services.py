@@ -97,6 +97,10 @@ def add_network_protocol(view: View, manager: str) -> None:
     certificates = f'{uri}/HTTPS/Certificates'
     view.machine.add_setting(ipmi, False, bmc=view.name, uri=uri)
 
+    def issuer() -> str:
+        is_changed = view.machine.faults.find('certificate-changed', bmc=view.name, use=False) is not None
+        return 'Another Issuing CA' if is_changed else 'Example Issuing CA 1'
+
     def writable() -> Writables:
         return {'IPMI': {'ProtocolEnabled': view.setting(ipmi, (bool,))}}
 
@@ -127,7 +131,7 @@ def add_network_protocol(view: View, manager: str) -> None:
                 'Id': '1',
                 'Name': 'HTTPS Certificate',
                 'CertificateType': 'PEM',
-                'Issuer': {'CommonName': 'Example Issuing CA 1', 'Organization': 'Example'},
+                'Issuer': {'CommonName': issuer(), 'Organization': 'Example'},
                 'Subject': {'CommonName': 'bmc.example.org', 'Organization': 'Example'},
                 'ValidNotBefore': '2026-01-01T00:00:00Z',
                 'ValidNotAfter': '2046-01-01T00:00:00Z',

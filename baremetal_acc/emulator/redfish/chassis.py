@@ -64,14 +64,23 @@ def add_chassis(
     actions: tuple[ResourceAction, ...] = (),
     device: str | None = None,
     system: str | None = None,
+    has_lamp: bool = False,
 ) -> str:
     """Add a Chassis with its sensors and collections; return its URI.
 
     :param adapters: Ids of NetworkAdapters that :func:`add_network_adapter` adds.
+    :param has_lamp: the Chassis has a lamp by which it is found in its rack.
     :param system: the system of the machine whose power the Chassis follows.
     """
     uri = f'{CHASSIS}/{name}'
     pcie = tuple(pcie_devices)
+    lamp = f'{uri}/LocationIndicatorActive'
+    if has_lamp:
+        view.machine.add_setting(lamp, False, bmc=view.name, uri=uri)
+
+    def writable_properties() -> Writables:
+        own: Writables = {'LocationIndicatorActive': view.setting(lamp, (bool,))} if has_lamp else {}
+        return own if writable is None else {**writable(), **own}
 
     def render() -> Body:
         links: Body = {'ManagedBy': refs(managers), 'ComputerSystems': refs(systems)}
@@ -96,6 +105,8 @@ def add_chassis(
         body.update({key: value for key, value in given.items() if value is not None})
         if system is not None:
             body['PowerState'] = view.machine.systems[system].power.value
+        if has_lamp:
+            body['LocationIndicatorActive'] = view.machine.shown(lamp)
         if sensors:
             body['Sensors'] = ref(f'{uri}/Sensors')
             body['EnvironmentMetrics'] = ref(f'{uri}/EnvironmentMetrics')
@@ -103,7 +114,7 @@ def add_chassis(
             body['PCIeDevices'] = ref(f'{uri}/PCIeDevices')
         if adapters:
             body['NetworkAdapters'] = ref(f'{uri}/NetworkAdapters')
-        for part in ('PowerSubsystem', 'ThermalSubsystem'):
+        for part in ('PowerSubsystem', 'ThermalSubsystem', 'Controls'):
             if view.tree.has(f'{uri}/{part}'):
                 body[part] = ref(f'{uri}/{part}')
         if oem is not None:
@@ -115,7 +126,7 @@ def add_chassis(
             uri=uri,
             type='#Chassis.v1_26_0.Chassis',
             render=render,
-            writable=writable,
+            writable=writable_properties if has_lamp else writable,
             actions=actions,
             device=device,
         )
@@ -167,7 +178,7 @@ def _sensor(sensor: Reading) -> Callable[[], Body]:
 
 
 def add_power(view: View, chassis: str, *, supplies: int, watts: int, manufacturer: str) -> None:
-    """Add a PowerSubsystem with its power supplies."""
+    """Add a PowerSubsystem with its power supplies, and the collection of Controls, which is empty."""
     base = f'{chassis}/PowerSubsystem'
     uris = [f'{base}/PowerSupplies/{number}' for number in range(supplies)]
 
@@ -199,6 +210,7 @@ def add_power(view: View, chassis: str, *, supplies: int, watts: int, manufactur
             },
         ),
         collection(f'{base}/PowerSupplies', 'PowerSupply', uris),
+        collection(f'{chassis}/Controls', 'Control', []),
         *(Resource(uri=uri, type='#PowerSupply.v1_6_0.PowerSupply', render=supply(number)) for number, uri in enumerate(uris)),
     )
 

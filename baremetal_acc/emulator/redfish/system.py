@@ -380,10 +380,19 @@ def add_storage(view: View, system_uri: str, *, drives: int, gib: int, manufactu
 
 
 def add_ethernet(view: View, owner_uri: str, interfaces: Mapping[str, str], *, address: str | None = None) -> None:
-    """Add EthernetInterfaces of a system or a manager: Id -> MAC address."""
-    base = f'{owner_uri}/EthernetInterfaces'
+    """Add EthernetInterfaces of a system or a manager: Id -> MAC address.
 
-    def interface(name: str, mac: str) -> Callable[[], Body]:
+    :param address: of a manager, whose interfaces have names, too.
+    """
+    base = f'{owner_uri}/EthernetInterfaces'
+    names = {'HostName': 'bmc', 'FQDN': 'bmc.example.org'}
+
+    def interface(name: str, mac: str) -> Resource:
+        uri = f'{base}/{name}'
+        if address is not None:
+            for key, value in names.items():
+                view.machine.add_setting(f'{uri}/{key}', value, bmc=view.name, uri=uri)
+
         def render() -> Body:
             body: Body = {
                 'Id': name,
@@ -398,20 +407,20 @@ def add_ethernet(view: View, owner_uri: str, interfaces: Mapping[str, str], *, a
                 'Status': status(),
             }
             if address is not None:
-                body['IPv4Addresses'] = [
-                    {'Address': address, 'SubnetMask': '255.255.255.0', 'AddressOrigin': 'Static', 'Gateway': None}
-                ]
-                body['HostName'] = 'bmc'
+                ipv4 = {'Address': address, 'SubnetMask': '255.255.255.0', 'AddressOrigin': 'Static', 'Gateway': None}
+                body |= {'IPv4Addresses': [ipv4], 'NameServers': ['192.0.2.53']}
+                body |= {key: view.machine.shown(f'{uri}/{key}') for key in names}
             return body
 
-        return render
+        def writable() -> Writables:
+            return {key: view.setting(f'{uri}/{key}', (str,)) for key in names}
+
+        kind, takes = '#EthernetInterface.v1_12_0.EthernetInterface', None if address is None else writable
+        return Resource(uri=uri, type=kind, render=render, writable=takes)
 
     view.tree.add(
         collection(base, 'EthernetInterface', [f'{base}/{name}' for name in interfaces]),
-        *(
-            Resource(uri=f'{base}/{name}', type='#EthernetInterface.v1_12_0.EthernetInterface', render=interface(name, mac))
-            for name, mac in interfaces.items()
-        ),
+        *(interface(name, mac) for name, mac in interfaces.items()),
     )
 
 

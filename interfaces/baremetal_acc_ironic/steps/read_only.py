@@ -161,6 +161,7 @@ def _verify(task: Any, state: NodeState, flow: Flow, failed: Callable[[NodeState
         lifecycle=state.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
         tasks=flow is Flow.DEPLOY,
+        settings=True,
     )
     state = drift.looked(task, state, inventory, definitions.VERIFY.name, step_preparation.done(state))
     state = custody_reading.keep_custody(task, state, inventory, target, tools, evidence)
