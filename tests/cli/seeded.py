@@ -333,4 +333,4 @@ class Site:
         if not done.out:
             return {'catalogue'}, {'catalogue': done.err}
         images = {f'image {one["name"]}': one for one in done.document['images']}
-        return {'catalogue', *images}, {row: str(one['reason']) for row, one in images.items() if one['state'] != 'good'}
+        return {'catalogue', *images}, {row: ' '.join(one['errors']) for row, one in images.items() if one['state'] == 'wrong'}
