@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -99,13 +100,21 @@ class InProcess(Desk):
     """The command without a process of its own."""
 
     def run(self, *arguments: str, timeout: float = 0.0) -> Done:
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding='utf-8') for _ in range(2))
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(arguments)
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding='utf-8') for _ in range(2)]
+        handlers = logging.root.handlers[:]
+        try:
+            with (
+                contextlib.chdir(self.folder),
+                contextlib.redirect_stdout(streams[0]),
+                contextlib.redirect_stderr(streams[1]),
+            ):
+                code = main(arguments)
+        finally:
+            logging.root.handlers[:] = handlers  # the command adds one for each start
         texts = []
-        for stream in (out, err):
-            stream.flush()
-            texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+        for stream in streams:
+            stream.seek(0)
+            texts.append(stream.read())
         return Done(code=code, out=texts[0], err=texts[1])
 
 
@@ -134,7 +143,6 @@ class Site:
         self.good('lock', '--execute', *self.desk.options)
         issue = ('--key', 'key.pem', '--out', 'certificate.json', '--deployment', 'd-1', '--days', '30')
         self.good('certificate', 'issue', 'node-1', *self.desk.options, *issue)
-        # The first reading of the certificate's machine, so that there is an older answer to replay.
         self._state = self._emulated.dump()
         shutil.copytree(self.desk.folder, self._kept)
         self.ids = self._ids()
@@ -301,8 +309,8 @@ class Site:
         [target] = done.document['targets']
         if target['error'] is not None:
             return {'BMC host'}, {'BMC host': done.err}
-        # Of these two there is a finding only if there is something to find.
-        rows = {'BMC host', *(f'{card}: present' for card in self.ids.values()), 'nothing denied'}
+        # For these there are findings only if something is wrong.
+        rows = {'BMC host', *(f'{card}: present' for card in self.ids.values()), 'deny list'}
         red: dict[str, str] = {}
         for one in target['findings']:
             row = self._row(one)
@@ -314,7 +322,7 @@ class Site:
 
     def _row(self, finding: Mapping[str, Any]) -> str:
         if finding['expected'] == 'a version that the catalogue does not deny':
-            return 'nothing denied'
+            return 'deny list'
         card = self.ids.get(finding['accelerator'], 'another card' if finding['accelerator'] else '')
         return f'{card}: {finding["subject"]}' if card else str(finding['subject'])
 

@@ -2363,7 +2363,14 @@ GUARDS = (
         file='baremetal_acc/scheduling/denied_devices.py',
         guard='    return (card_uuid(node_uuid, accelerator.id), together_uuid(node_uuid, accelerator), *slots)\n',
         gone='    return (card_uuid(node_uuid, accelerator.id), *slots)\n',
-        tests='tests/ironic/test_deny_list.py::TestTogether',
+        tests='tests/unit/scheduling/test_denied_devices.py',
+    ),
+    Guard(
+        name='leave available what the next reset brings to a denied version',
+        file=VERIFY,
+        guard='for version, is_staged in ((component.version, False), (component.staged, True)):\n',
+        gone='for version, is_staged in ((component.version, False),):\n',
+        tests='tests/unit/scheduling/test_denied_devices.py',
     ),
     Guard(
         name='leave denied devices of other nodes available because of one claim',
