@@ -83,6 +83,7 @@ class TestBmcSettings(WatchCase):
         assert states.CLEANFAIL == self.node.provision_state
         assert 'BMC setting ipmi_over_lan of host: expected disabled, found enabled' in str(self.node.last_error)
         self.enable_ipmi(enabled=False)
+        self.node.maintenance = False
         self.clean('verify_accelerators')
         self.node.refresh()
         assert 'BMC setting' not in str(self.node.last_error)
