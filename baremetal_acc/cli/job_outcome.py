@@ -5,7 +5,7 @@
 from baremetal_acc import execution
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.errors import AccError, NotMet, Refused, WriteFailed
-from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose
+from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose, RestoreSetting
 from baremetal_acc.model.job import Done, Job, Outcome
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import AcceleratorId
@@ -25,7 +25,7 @@ def find_locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
     return frozenset(device for device, _ in engaged) - left - open_ones
 
 
-_WRITES = (Release, Flash, Program, Reset, Engage)
+_WRITES = (Release, Flash, Program, Reset, Engage, RestoreSetting)
 
 
 def _is_hold(action: Action) -> bool:

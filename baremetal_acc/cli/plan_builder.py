@@ -18,7 +18,7 @@ from baremetal_acc.cli.target_verdict import custody_of, judge, labels, relevant
 from baremetal_acc.errors import BmcBusy, BmcError, BmcUnsupported, ImageError, UsageError
 from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.execution.observation import Bmcs
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, RestoreSetting
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, UploadWay
@@ -85,11 +85,13 @@ def look(
     """
     target = using.target(entry) if target is None else target
     signing: list[bool] = []
+    restores = request.verb is Verb.APPLY and bmc_settings.has_restores(tools.baseline)
     inventory = execution.observe(
         target,
         tools,
         datetime.now(UTC),
         tasks=request.verb is Verb.APPLY,
+        settings=restores,
         looked=lambda looks, _: signing.extend(seen.measures for seen in looks),
     )
     state = meanwhile(state, inventory)
@@ -106,7 +108,7 @@ def look(
     tools = state.tools(tools)
     # SPDM measurements are read only where nothing is to be done: a plan does not change them, and its job reads them last.
     chains = custody_of(inventory, target, tools, state)
-    verdict = judge(inventory, chains, target, tools, state, measured=False)
+    verdict = judge(inventory, chains, target, tools, state, measured=False, settings=restores)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
     anew = watch.rewritable(inventory, state.anew, tools.baseline, target.node, tools.catalogue)
@@ -130,7 +132,7 @@ def look(
     else:
         # A proven lock is not engaged again because something else is not met.
         mends = bool(remediation.mendable(unmet, made)) or (bool(unmet) and bool(made.refusals))
-        nothing = not mends and not any(isinstance(a, Flash | Program) for a in made.actions)
+        nothing = not mends and not any(isinstance(a, Flash | Program | RestoreSetting) for a in made.actions)
     if nothing:
         let = waivers.told(inventory.target, verdict.waived, verdict.relaxed, labels(inventory))
         # The notes of an unlock name the locks that stay closed.

@@ -18,7 +18,7 @@ class Verb(StrEnum):
 
 
 PARTS = {
-    Verb.APPLY: frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}),
+    Verb.APPLY: frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.SETTINGS}),
     Verb.PROGRAM: frozenset({Part.FUNCTIONS}),
     Verb.LOCK: frozenset({Part.LOCK}),
     Verb.UNLOCK: frozenset({Part.UNLOCK}),

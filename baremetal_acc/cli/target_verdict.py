@@ -49,13 +49,15 @@ def judge(
     state: TargetState,
     *,
     measured: bool = True,
+    settings: bool = True,
 ) -> Verdict:
     """Compare an inventory with the baseline and with the stored state, explicit unlocks and quarantines included.
 
     :param chains: the custody of the cards after that inventory.
+    :param settings: the inventory has the settings of the BMCs, too.
     """
     found = execution.compare(
-        inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured, settings=measured
+        inventory, target, tools, state.engagements, lifecycle=state.lifecycle, measured=measured, settings=settings
     )
     found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)

@@ -10,8 +10,9 @@ from baremetal_acc.execution.finish import publish
 from baremetal_acc.execution.firmware_update import go_on, write
 from baremetal_acc.execution.locking import engage, release
 from baremetal_acc.execution.power import reset
+from baremetal_acc.execution.setting_restore import restore_setting
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, RestoreSetting, Withdraw
 from baremetal_acc.model.job import Job
 from baremetal_acc.planning.due_actions import DueActions
 
@@ -55,6 +56,8 @@ def perform(at: StepContext) -> Job:
                 return write(at)
             case Reset() as action:
                 return reset(at, action)
+            case RestoreSetting() as action:
+                return restore_setting(at, action)
             case Publish():
                 return publish(at)
     except AccError as exc:

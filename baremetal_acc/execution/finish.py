@@ -15,7 +15,7 @@ from baremetal_acc.execution.job_polling import read_tasks
 from baremetal_acc.execution.observation import check, sessions, unprotected
 from baremetal_acc.execution.power import held, off_again
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, RestoreSetting, Stage, stage
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
@@ -99,7 +99,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = pardoned
     job = bundle_parts.read_back(job, tools.catalogue, inventory, others)
     job = interference.lost_locks(job, inventory, verdict, now)
-    reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []
+    reasons = list(_not_restored(job))
+    reasons += [findings.sentence(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if job.reasons or reasons:
         reasons += lock_changes.objected(job, inventory)
@@ -121,6 +122,13 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         ),
         quarantined=end.quarantined,
     )
+
+
+def _not_restored(job: Job) -> Iterator[str]:
+    """List the settings of BMCs that could not be restored. Nothing else of the job rests on them, so it went on."""
+    for item in job.items:
+        if isinstance(item.action, RestoreSetting) and item.state is ItemState.FAILED:
+            yield f'{describe(item.action)}: {item.message or "failed"}'
 
 
 def look_again(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Inventory, Verdict] | None:

@@ -109,11 +109,13 @@ def propose(
     only: frozenset[AcceleratorId] | None,
     again: frozenset[AcceleratorId] = frozenset(),
     slots_anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
+    ramdisk: bool = False,
 ) -> Proposal:
     """Plan from an inspection and from what is remembered: a device that cannot be trusted is written, whatever it shows.
 
     :param custody: of the cards, after that inspection.
     :param again: further devices that are written whatever they show; ``slots_anew``: slots, by their SlotIds.
+    :param ramdisk: a ramdisk was or may be started on the host in this flow.
     """
     node = target.node
     doubted = custody_rules.in_doubt(custody, inventory, tools.baseline, node, inventory.at)
@@ -131,6 +133,7 @@ def propose(
         spoilt=suspects,
         blockable=tools.blockable,
         undos=tuple(undos),
+        ramdisk=ramdisk,
     )
     return Proposal(made=made, suspects=suspects, doubted=doubted)
 

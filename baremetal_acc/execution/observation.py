@@ -26,6 +26,7 @@ from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.planning import bmc_settings, lock_evidence
 from baremetal_acc.planning.merge import merge, unmerged
+from baremetal_acc.planning.setting_restores import resembles
 from baremetal_acc.planning.target_limit import TargetLimit, written_places
 from baremetal_acc.planning.verify import verify
 from baremetal_acc.policy.baseline_rules import Measure
@@ -105,10 +106,15 @@ def _with_settings(
 ) -> tuple[BmcFacts, ...]:
     """Return the facts of the BMCs with the settings that rules name. A BMC of which no rule names any is asked nothing."""
     by_name = {address.name: connection for address, connection in connections}
+    logins = tuple(b.username for b in target.bmcs if b.username is not None)
 
     def read(facts: BmcFacts) -> BmcFacts:
         asked, connection = bmc_settings.demanded(tools.baseline, facts, target.node), by_name[facts.name]
-        return replace(facts, state=connection.settings(asked, facts)) if isinstance(connection, ReadsSettings) else facts
+        if not isinstance(connection, ReadsSettings):
+            return facts
+        state = connection.settings(asked, facts)
+        accounts = tuple(replace(a, may_be_own=a.is_own or resembles(a.name, logins)) for a in state.accounts)
+        return replace(facts, state=replace(state, accounts=accounts))
 
     wanted = [seen.facts for seen in looks if bmc_settings.demanded(tools.baseline, seen.facts, target.node)]
     found = {facts.name: facts for facts in wait.together(read, wanted)}

@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from baremetal_acc.bmc.driver import BmcAddress, Connection, Document, JsonObject, Look, Writer
+from baremetal_acc.bmc.settings_reader import RestoresSettings, SettingSight
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.execution.target_identity import origin
+from baremetal_acc.model.action import RestoreSetting
 from baremetal_acc.model.image import Upload, UploadProgress
 from baremetal_acc.model.inventory import Objection, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
@@ -101,6 +103,18 @@ class GatedConnection:
     def writer(self) -> Writer:
         """Return a gated writer, for locks and settings."""
         return GatedWriter(self._connection.writer(), self._check)
+
+    def restore(self, action: RestoreSetting, *, send: bool) -> SettingSight:
+        """Restore a setting of the BMC.
+
+        :raises BmcUnsupported: the resource does not belong to the target alone, or the protocol restores no settings.
+        """
+        if not isinstance(self._connection, RestoresSettings):
+            what = 'settings of a BMC that is used over this protocol are not restored'
+            raise BmcUnsupported(bmc=self._address.label, uri=action.ref.uri, what=what)
+        if send:
+            self._check(action.ref.uri)
+        return self._connection.restore(action, send=send)
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | Objection | UploadProgress | None:
         """Send an image to a component.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dataclasses import field as of_dataclass
 from enum import IntEnum, StrEnum
 
+from baremetal_acc.model.bmc_state import BmcSetting
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
@@ -181,11 +182,29 @@ class Engage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSetting:
+    """Restore a setting of a BMC to what a rule of ``[bmc]`` demands. The setting says which value that is: it only closes.
+
+    :ivar ref: the resource that is written: that of the property, an account, or an event subscription.
+    :ivar field: path of the property in it, with ``/``.
+    :ivar expects: the value that the plan saw, as :class:`~baremetal_acc.model.bmc_state.ShownValue` has it; of an account its
+        name. Any other value refuses the action.
+    :ivar rule: name of the rule.
+    """
+
+    setting: BmcSetting
+    ref: Ref
+    field: str
+    expects: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
     """Publish to placement what was verified."""
 
 
-Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | Publish
+Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | RestoreSetting | Publish
 
 
 class Stage(IntEnum):
@@ -196,16 +215,21 @@ class Stage(IntEnum):
     HOLD = 3
     RELEASE = 4
     WRITE = 5
-    ENGAGE = 6
-    RESTART_BMC = 7
-    REENGAGE = 8
-    RESET = 9
-    VERIFY = 10
-    PUBLISH = 11
+    SETTINGS = 6
+    ENGAGE = 7
+    RESTART_BMC = 8
+    REENGAGE = 9
+    RESET = 10
+    VERIFY = 11
+    PUBLISH = 12
 
 
 def stage(action: Action) -> Stage:
-    """Return the stage of an action. Locks are engaged before any reset: no tenant's code runs while a lock is open."""
+    """Return the stage of an action.
+
+    Settings are written before locks are engaged: under a lockdown a BMC changes none. Locks are engaged before any reset: no
+    tenant's code runs while a lock is open.
+    """
     match action:
         case Withdraw():
             return Stage.WITHDRAW
@@ -215,6 +239,8 @@ def stage(action: Action) -> Stage:
             return Stage.RELEASE
         case Flash() | Program():
             return Stage.WRITE
+        case RestoreSetting():
+            return Stage.SETTINGS
         case Engage():
             return Stage.REENGAGE if action.again else Stage.ENGAGE
         case Reset(purpose=ResetPurpose.HOLD):

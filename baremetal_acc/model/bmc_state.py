@@ -6,10 +6,13 @@ Only the settings that a rule names are read. Passwords are never read, and of t
 host, port and path are kept: the rest may hold credentials.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.ref import Ref
 
 
@@ -48,6 +51,44 @@ INSERTED, EJECTED = 'inserted', 'ejected'
 NO_OVERRIDE = 'None'
 """The boot override of a System that boots as its BIOS says. Source: DSP8010 2025.4, ComputerSystem, BootSource."""
 
+DELETED = 'deleted'
+"""What a resource is that was deleted."""
+
+RESTORED_TO: Mapping[BmcSetting, str] = MappingProxyType(
+    {
+        BmcSetting.ACCOUNTS: DISABLED,
+        BmcSetting.BOOTSTRAP_ACCOUNTS: DISABLED,
+        BmcSetting.IPMI_OVER_LAN: DISABLED,
+        BmcSetting.HOST_INTERFACES: DISABLED,
+        BmcSetting.VIRTUAL_MEDIA: EJECTED,
+        BmcSetting.EVENT_SUBSCRIPTIONS: DELETED,
+        BmcSetting.BOOT_OVERRIDE: NO_OVERRIDE,
+        BmcSetting.SERIAL_OVER_LAN: DISABLED,
+    }
+)
+"""The settings that can be restored, each with the only value that it is restored to. No standard property or action of Redfish
+restores the others."""
+
+
+class KeptReason(StrEnum):
+    """Why a setting, or a part of it, is not restored although its rule says so.
+
+    The first three are what the target itself rests on: a plan that would have to write it is refused.
+
+    ``own_account``: the account with which the BMC is read. ``own_ipmi``: a BMC of the target is used over IPMI.
+    ``own_interface``: the BMC is used through the host interface. ``uncertain_account``: the account cannot be told apart from
+    those with which BMCs of the target are used. ``listed_account``: the rule lists an account of that name.
+    ``several_machines``: the BMC serves several machines. ``too_many``: more than one job restores.
+    """
+
+    OWN_ACCOUNT = 'own_account'
+    OWN_IPMI = 'own_ipmi'
+    OWN_INTERFACE = 'own_interface'
+    UNCERTAIN_ACCOUNT = 'uncertain_account'
+    LISTED_ACCOUNT = 'listed_account'
+    SEVERAL_MACHINES = 'several_machines'
+    TOO_MANY = 'too_many'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownValue:
@@ -71,6 +112,7 @@ class ShownAccount:
     :ivar role: RoleId, or None.
     :ivar is_own: the account that read this.
     :ivar is_bootstrap: HostBootstrapAccount: software on the host created it through the host interface.
+    :ivar may_be_own: its name is that of an account with which some BMC of the target is used, in any case of letters.
     """
 
     ref: Ref
@@ -78,6 +120,7 @@ class ShownAccount:
     role: str | None
     is_own: bool = False
     is_bootstrap: bool = False
+    may_be_own: bool = field(default=False, metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@
 :mod:`baremetal_acc.model.refusal`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Function
-from baremetal_acc.model.bmc_state import BmcSetting, ShownAccount, ShownCertificate, ShownValue, UnreadSetting
+from baremetal_acc.model.bmc_state import BmcSetting, KeptReason, ShownAccount, ShownCertificate, ShownValue, UnreadSetting
+from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import CardCustody, CustodyDemand
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import Coverage, LockState
@@ -205,6 +206,7 @@ class BmcSettingFound:
     :ivar shown: what was compared, where it is a value.
     :ivar differing: what is not as the rule demands. ``unread``: what could not be read.
     :ivar rests_on_it: the target is read over IPMI itself, so that IPMI over LAN cannot be disabled.
+    :ivar kept: why a part of it is not restored although the rule says so.
     """
 
     setting: BmcSetting
@@ -215,6 +217,7 @@ class BmcSettingFound:
     differing: tuple[ShownValue | DifferingAccount | DifferingCertificate, ...] = ()
     unread: tuple[UnreadSetting, ...] = ()
     rests_on_it: bool = False
+    kept: tuple[KeptReason, ...] = field(default=(), metadata=SPARSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

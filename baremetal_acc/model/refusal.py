@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from baremetal_acc.model.bmc_state import KeptReason
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.lock import LockState, ResetKind
@@ -612,6 +613,21 @@ class QuarantinedNeedsStart:
     cards: tuple[tuple[str, AcceleratorId], ...]
 
 
+# --------------------------------------------------------------------------------------------------------- settings of BMCs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestsOnSetting:
+    """A rule of ``[bmc]`` says to restore a setting that the target itself rests on.
+
+    :ivar account: the name of the account, where it is one.
+    """
+
+    why: KeptReason
+    rule: str
+    account: str | None = None
+
+
 Reason = (
     NoAccelerators
     | SharedIdentity
@@ -670,6 +686,7 @@ Reason = (
     | PowerUnknownBeforeCycle
     | ComesOnByItself
     | QuarantinedNeedsStart
+    | RestsOnSetting
 )
 
 

@@ -12,6 +12,7 @@ from baremetal_acc.model.action import (
     Release,
     Reset,
     ResetPurpose,
+    RestoreSetting,
     Withdraw,
 )
 from baremetal_acc.model.inventory import Complaint
@@ -49,6 +50,8 @@ def describe(action: Action) -> str:
             return f'release {action.mechanism} of {_protected(action)} at {action.ref}'
         case Engage():
             return f'engage {action.mechanism} of {_protected(action)} at {action.ref}'
+        case RestoreSetting():
+            return f'restore {action.setting} of BMC {action.ref.bmc} at {action.ref.uri}'
         case CheckImage():
             return f'check image {action.image}'
         case Withdraw():

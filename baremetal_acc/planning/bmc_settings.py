@@ -1,20 +1,27 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the settings of each BMC with the rules of ``[bmc]``: what is absent, unread or ambiguous does not meet a demand."""
+"""Compare the settings of each BMC with the rules of ``[bmc]``: what is absent, unread or ambiguous does not meet a demand.
+
+Which of those that differ a job restores is decided in :mod:`baremetal_acc.planning.setting_restores`.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import assert_never
 from urllib.parse import urlsplit
 
 from baremetal_acc.model import subject
+from baremetal_acc.model.action import RestoreSetting
 from baremetal_acc.model.bmc_state import DISABLED, BmcSetting, BmcState, ShownAccount, ShownCertificate, ShownValue
 from baremetal_acc.model.finding import AccountFault, BmcSettingFound, DifferingAccount, DifferingCertificate, SettingResult
 from baremetal_acc.model.inventory import BmcFacts, Inventory
+from baremetal_acc.model.ref import BmcName
 from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning.image_selection import same_version
+from baremetal_acc.planning.setting_restores import BmcUse, Kept, sort_out
 from baremetal_acc.planning.trouble import SettingNotMet
 from baremetal_acc.planning.watch_alarms import TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import Baseline, BmcDemand, BmcProtocol, NodeFacts
@@ -38,10 +45,14 @@ def findings(inventory: Inventory, baseline: Baseline, node: NodeFacts, *, ramdi
     :param ramdisk: only the operator's own ramdisk runs on the host.
     """
     over_ipmi = {urlsplit(b.address).hostname for b in inventory.bmcs if protocol_of(b.address) is BmcProtocol.IPMI}
+    uses = _uses(inventory, node)
     for bmc in inventory.bmcs:
         for setting, (demand, rule) in sorted(decided(baseline.bmc, bmc.name, bmc.address, node).items()):
             is_over_ipmi = urlsplit(bmc.address).hostname in over_ipmi
             fact = _compared(demand, bmc.state, inventory.at, ramdisk=ramdisk, is_over_ipmi=is_over_ipmi)
+            if bmc.state is not None and fact.result is SettingResult.DIFFERS:
+                _, kept = sort_out(demand, rule, fact.differing, bmc.state, uses[bmc.name])
+                fact = replace(fact, kept=tuple(dict.fromkeys(one.why for one in kept)))
             yield Finding(
                 accelerator=None,
                 label=node.name,
@@ -50,6 +61,35 @@ def findings(inventory: Inventory, baseline: Baseline, node: NodeFacts, *, ramdi
                 met=Met.YES if fact.result in MEETS else Met.NO,
                 rule=rule,
             )
+
+
+def has_restores(baseline: Baseline) -> bool:
+    """Whether a rule says to restore a setting, so that the settings have to be read for a plan."""
+    return any(demand.restore for rule in baseline.bmc for demand in rule.demands)
+
+
+def restores(
+    inventory: Inventory, baseline: Baseline, node: NodeFacts, *, ramdisk: bool
+) -> Iterator[tuple[BmcFacts, BmcSetting, str, tuple[RestoreSetting, ...], tuple[Kept, ...]]]:
+    """Yield each setting that differs and that its rule says to restore: what is restored of it, and what is kept.
+
+    :param ramdisk: a ramdisk was or may be started on the host; what may have started it is left alone.
+    """
+    uses = _uses(inventory, node)
+    for bmc in inventory.bmcs:
+        for setting, (demand, rule) in sorted(decided(baseline.bmc, bmc.name, bmc.address, node).items()):
+            state = bmc.state
+            if state is None or setting not in state.asked or (ramdisk and setting in _STARTS_A_RAMDISK):
+                continue
+            shown = tuple(v for v in state.values if v.setting is setting)
+            made, kept = sort_out(demand, rule, _differing(demand, state, shown, inventory.at), state, uses[bmc.name])
+            if made or kept:
+                yield bmc, setting, rule, made, kept
+
+
+def _uses(inventory: Inventory, node: NodeFacts) -> Mapping[BmcName, BmcUse]:
+    over_ipmi = node.over_ipmi or any(protocol_of(b.address) is BmcProtocol.IPMI for b in inventory.bmcs)
+    return {b.name: BmcUse(address=b.address, over_ipmi=over_ipmi, several=b.name in inventory.several) for b in inventory.bmcs}
 
 
 def troubles(found: Iterable[Finding]) -> Iterator[WatchTrouble]:

@@ -25,6 +25,7 @@ from baremetal_acc.model.action import (
     Release,
     Reset,
     ResetPurpose,
+    RestoreSetting,
     Withdraw,
     stage,
 )
@@ -50,6 +51,7 @@ from baremetal_acc.planning.plan_locks import (
     release_all_locks,
 )
 from baremetal_acc.planning.plan_resets import host_systems, plan_resets, would_power_on
+from baremetal_acc.planning.plan_settings import plan_settings
 from baremetal_acc.planning.plan_writes import plan_firmware, plan_functions
 from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
@@ -64,11 +66,12 @@ class Part(StrEnum):
     FIRMWARE = 'firmware'
     FUNCTIONS = 'functions'
     LOCK = 'lock'
+    SETTINGS = 'settings'
     UNLOCK = 'unlock'
     PUBLISH = 'publish'
 
 
-EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
+EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.SETTINGS, Part.PUBLISH})
 """All parts of a full reconcile: everything but unlocking."""
 
 
@@ -86,6 +89,7 @@ def plan(
     spoilt: frozenset[AcceleratorId] = frozenset(),
     blockable: waivers.Blockable = frozenset(),
     undos: Iterable[LockUndoRecord] = (),
+    ramdisk: bool = False,
 ) -> Plan:
     """Plan the actions that bring a target from the read inventory to what the baseline demands.
 
@@ -102,6 +106,7 @@ def plan(
         the plan does not write one of them.
     :param blockable: what mechanisms that existed before could block: no waiver covers a mechanism that has vanished.
     :param undos: our records of what we have closed: a lock that needs such a record to be released is released only with one.
+    :param ramdisk: a ramdisk was or may be started on the host: the settings of BMCs that may start it are not restored.
     """
     draft = PlanDraft(
         inventory=inventory,
@@ -130,6 +135,8 @@ def plan(
         # A held host is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
             plan_engagements(draft, accelerator, demands(baseline, accelerator, node))
+    if Part.SETTINGS in parts and only is None:
+        plan_settings(draft, baseline, node, ramdisk=ramdisk)
     plan_lockdowns(draft, engage=Part.UNLOCK not in parts)
     if Part.UNLOCK in parts:
         draft.notes += (note for accelerator in chosen for note in locks_left_closed(draft, accelerator))
@@ -183,7 +190,7 @@ def _order(action: Action) -> tuple[int, int, str]:
             order = int(action.wraps)
         case Reset():
             order = int(action.purpose is ResetPurpose.RESUME)
-        case Withdraw() | CheckImage() | Publish():
+        case Withdraw() | CheckImage() | RestoreSetting() | Publish():
             order = 0
     return (stage(action), order, json.dumps(encode(action)))
 
@@ -272,7 +279,7 @@ def _refuse_shared(draft: PlanDraft) -> None:
                 for ref in (action.system, action.by):
                     if ref is not None and ref in shared:
                         draft.refuse(None, subjects.HOST, r.SharedResource(ref=ref))
-            case Withdraw() | CheckImage() | Publish():
+            case Withdraw() | CheckImage() | RestoreSetting() | Publish():
                 pass
 
 

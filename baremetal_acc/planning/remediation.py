@@ -9,12 +9,23 @@ more; and engaging a lock again that is already proven gains nothing.
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import (
+    Action,
+    CheckImage,
+    Engage,
+    Flash,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    RestoreSetting,
+    Withdraw,
+)
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.note import Note, NotMended
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Refusal
-from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, firmware, function, rule
+from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, bmc_setting, firmware, function, rule
 from baremetal_acc.model.verdict import Finding
 
 _OF_A_WHOLE_CARD = frozenset({
@@ -53,6 +64,8 @@ def _mends(action: Action, finding: Finding) -> bool:
             if about.kind is SubjectKind.LOCK_PATH:
                 return about.name in action.blocks and (mine or action.scope is Scope.BMC)
             return about == RELOCK and mine
+        case RestoreSetting():
+            return about == bmc_setting(action.ref.bmc, action.setting)
         case Withdraw() | CheckImage() | Release() | Reset() | Publish():
             return False
     assert_never(action)

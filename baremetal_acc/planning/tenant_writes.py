@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, RestoreSetting, Withdraw
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.plan import Plan
@@ -50,6 +50,8 @@ def _objections(
                 )
             case Release() if action.accelerator not in programmed:
                 yield f'{_label(there, action.accelerator)}: only the operator may release its locks'
+            case RestoreSetting():
+                yield f'BMC {action.ref.bmc}: only the operator may restore its settings'
             case Program():
                 yield from _program(action, there, baseline, node)
             case Release() | Withdraw() | CheckImage() | Engage() | Reset() | Publish():

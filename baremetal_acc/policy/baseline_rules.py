@@ -124,6 +124,7 @@ class NodeFacts:
 
     :ivar name: for messages.
     :ivar owner: the project that owns the node, as Ironic knows it.
+    :ivar over_ipmi: whoever manages the node uses a BMC of it over IPMI. No rule matches it; what rests on it is kept.
     """
 
     name: str
@@ -131,6 +132,7 @@ class NodeFacts:
     owner: str | None = None
     traits: frozenset[str] = frozenset()
     exposure: Exposure = Exposure.TENANT
+    over_ipmi: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,12 +300,14 @@ class BmcDemand:
         TLS certificate, patterns over the common name of the issuer.
     :ivar accepts_absent: a BMC that does not show the setting meets the demand.
     :ivar days_left: of the TLS certificate: how many days it has to be valid for.
+    :ivar restore: a job restores the setting where it differs.
     """
 
     setting: BmcSetting
     expected: tuple[str, ...]
     accepts_absent: bool = False
     days_left: int | None = None
+    restore: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

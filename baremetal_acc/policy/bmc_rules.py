@@ -3,10 +3,11 @@
 """The rules of ``[bmc]``: parse what a baseline demands of the settings of each BMC, and find the rule that decides one."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 
 from baremetal_acc.model import toml
-from baremetal_acc.model.bmc_state import DISABLED, EJECTED, ENABLED, NO_OVERRIDE, BmcSetting
+from baremetal_acc.model.bmc_state import DISABLED, EJECTED, ENABLED, NO_OVERRIDE, RESTORED_TO, BmcSetting
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, BmcDemand, BmcMatch, BmcProtocol, BmcRule, Exposure, NodeFacts
 
@@ -74,10 +75,32 @@ def _rule(table: toml.Table, default_name: str) -> BmcRule:
     )
     matched.finish()
     demands = tuple(found for setting in BmcSetting if (found := _demand(table, setting)) is not None)
+    restored = _restored(table, match, {demand.setting: demand for demand in demands})
     table.finish()
     if not demands:
         raise table.error(None, 'demands nothing', f'add one of {", ".join(BmcSetting)}')
-    return BmcRule(name=name, match=match, demands=demands)
+    return BmcRule(name=name, match=match, demands=tuple(replace(d, restore=d.setting in restored) for d in demands))
+
+
+def _restored(table: toml.Table, match: BmcMatch, demands: Mapping[BmcSetting, BmcDemand]) -> frozenset[BmcSetting]:
+    """Return the settings that a rule says to restore: those that it demands itself, and that can be restored as it demands."""
+    named = table.choices('restore', BmcSetting) or frozenset()
+    for setting in sorted(named):
+        demand = demands.get(setting)
+        if setting not in RESTORED_TO:
+            raise table.error('restore', f'{setting} cannot be restored: Redfish has no standard property or action for it')
+        if demand is None:
+            raise table.error('restore', f'this rule does not say what {setting} has to be', f'add {setting} to the rule')
+        if setting in _SWITCHES and demand.expected != (DISABLED,):
+            raise table.error('restore', f'{setting} is only ever restored to "{DISABLED}": nothing is opened')
+        if setting is BmcSetting.BOOT_OVERRIDE and NO_OVERRIDE not in demand.expected:
+            raise table.error('restore', f'{setting} is only ever restored to "{NO_OVERRIDE}", which this rule does not accept')
+        if setting is BmcSetting.ACCOUNTS and not demand.expected:
+            what = 'the account that baremetal-acc logs in with has to be listed, since the others are disabled'
+            raise table.error('restore', f'{setting} lists no account: {what}')
+    if named and match.protocol is BmcProtocol.IPMI:
+        raise table.error('restore', 'settings of a BMC that is used over IPMI are not restored', 'match protocol = "redfish"')
+    return named
 
 
 def _demand(table: toml.Table, setting: BmcSetting) -> BmcDemand | None:

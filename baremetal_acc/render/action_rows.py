@@ -22,8 +22,10 @@ from baremetal_acc.model.action import (
     Release,
     Reset,
     ResetPurpose,
+    RestoreSetting,
     Withdraw,
 )
+from baremetal_acc.model.bmc_state import RESTORED_TO
 from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.note import Demanded
@@ -32,11 +34,15 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.activation import BY_HAND
+from baremetal_acc.render.bmc_settings import shown_before
 from baremetal_acc.render.similar import grouped, merged, shape
 from baremetal_acc.render.words import counted, shortened
 
 MOST_ROWS = 20
 """Rows of a target from which on similar rows are merged: with title, notes and summary they still fit on one screen."""
+
+RESTORE_SETTING = 'restore setting'
+"""The word for an action that restores a setting of a BMC."""
 
 _LOCKING = frozenset({'lock', 'unlock'})
 
@@ -83,7 +89,7 @@ def of_job(items: Iterable[Item], labels: Labels) -> tuple[ActionRow, ...]:
     rows = _fitted(
         replace(_row(i.action, labels), action=_restored(i), last=_state(i))
         for i in items
-        if isinstance(i.action, Flash | Program | Engage | Release) or i.state is not ItemState.DONE
+        if isinstance(i.action, Flash | Program | Engage | Release | RestoreSetting) or i.state is not ItemState.DONE
     )
     return tuple(
         replace(group[0], subject=shortened([r.subject for r in group], 2), number=sum(r.number for r in group))
@@ -127,6 +133,9 @@ def _row(action: Action, labels: Labels) -> ActionRow:
             device = f'BMC {action.ref.bmc}' if action.scope is Scope.BMC else device
         case Reset():
             device, subject = _system(action.system), '' if action.kind is ResetKind.NONE else action.kind
+        case RestoreSetting():
+            device, subject = f'BMC {action.ref.bmc}', action.setting
+            change = f'{shown_before(action)} -> {RESTORED_TO[action.setting]}'
         case Withdraw():
             subject = f'{counted(len(action.accelerators), "card")} from placement'
             if action.whole:
@@ -157,6 +166,8 @@ def word(action: Action) -> str:
             return words[action.purpose]
         case CheckImage():
             return 'check image'
+        case RestoreSetting():
+            return RESTORE_SETTING
         case Flash() | Program() | Withdraw() | Publish():
             return type(action).__name__.lower()
         case _:
@@ -191,13 +202,15 @@ def _rule(action: Action, labels: Labels, rules: Mapping[tuple[str, Subject], st
                 and (whole or f.accelerator == action.accelerator)
             }
             return ', '.join(sorted(found))
+        case RestoreSetting():
+            return action.rule
         case _:
             return ''
 
 
 # ------------------------------------------------------------------------------------------------------------- summaries
 
-_COUNTED = ('flash', 'restore', 'program', 'unlock', 'lock', 'publish')
+_COUNTED = ('flash', 'restore', 'program', RESTORE_SETTING, 'unlock', 'lock', 'publish')
 """The words that a summary counts, in this order."""
 
 

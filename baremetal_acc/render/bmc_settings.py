@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Render the findings about the settings of BMCs: what a rule of ``[bmc]`` expects, and what the BMC shows."""
+"""Render the findings about the settings of BMCs: what a rule of ``[bmc]`` expects, what the BMC shows, what is kept."""
 
 from typing import assert_never
 
-from baremetal_acc.model.bmc_state import BmcSetting, ShownAccount, ShownValue
+from baremetal_acc.model.action import RestoreSetting
+from baremetal_acc.model.bmc_state import BmcSetting, KeptReason, ShownAccount, ShownValue
 from baremetal_acc.model.finding import AccountFault, BmcSettingFound, DifferingAccount, DifferingCertificate, SettingResult
 from baremetal_acc.model.waiver import moment
 
@@ -48,7 +49,8 @@ def _found(fact: BmcSettingFound) -> str:
         case SettingResult.MATCHES:
             return ', '.join(dict.fromkeys(v.value for v in fact.shown if v.value is not None)) or 'as expected'
         case SettingResult.DIFFERS:
-            return '; '.join((*_differing(fact), *_unread(fact), *((_RESTS,) if fact.rests_on_it else ())))
+            kept = tuple(f'not restored: {kept_words(why)}' for why in fact.kept if not fact.rests_on_it)
+            return '; '.join((*_differing(fact), *_unread(fact), *((_RESTS,) if fact.rests_on_it else ()), *kept))
         case SettingResult.IN_USE:
             return f'{"; ".join(_differing(fact))}: accepted while the ramdisk of the operator runs, which may use it'
         case SettingResult.UNREAD:
@@ -108,3 +110,28 @@ def _certificate(one: DifferingCertificate) -> str:
 def _unread(fact: BmcSettingFound) -> tuple[str, ...]:
     told = tuple(f'{u.ref}: {u.reason}' for u in fact.unread[:_MOST])
     return (*told, f'and {len(fact.unread) - _MOST} more') if len(fact.unread) > _MOST else told
+
+
+def kept_words(why: KeptReason) -> str:
+    """Return why a part of a setting is not restored although its rule says so."""
+    match why:
+        case KeptReason.OWN_ACCOUNT:
+            return 'the BMC is used with this account'
+        case KeptReason.OWN_IPMI:
+            return 'a BMC of the target is used over IPMI, and it may be this one'
+        case KeptReason.OWN_INTERFACE:
+            return 'the BMC is used through its host interface (a link-local address)'
+        case KeptReason.UNCERTAIN_ACCOUNT:
+            return 'an account cannot be told apart from those with which BMCs of the target are used'
+        case KeptReason.LISTED_ACCOUNT:
+            return 'only accounts that the rule does not list are disabled'
+        case KeptReason.SEVERAL_MACHINES:
+            return 'the BMC serves several machines'
+        case KeptReason.TOO_MANY:
+            return 'the rest, since there is more than one job restores'
+    assert_never(why)
+
+
+def shown_before(action: RestoreSetting) -> str:
+    """Return the value that a restore expects to find; of an account its name."""
+    return repr(action.expects) if action.setting is BmcSetting.ACCOUNTS else action.expects

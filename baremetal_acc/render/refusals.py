@@ -7,12 +7,13 @@ from typing import assert_never
 
 from baremetal_acc.errors import Refused
 from baremetal_acc.model import refusal as r
+from baremetal_acc.model.bmc_state import KeptReason
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Reason, Refusal, RestoreProblem
 from baremetal_acc.planning import activation, waivers
-from baremetal_acc.render import findings
+from baremetal_acc.render import bmc_settings, findings
 from baremetal_acc.render.words import are, counted, do, shortened
 
 NO_RECORD_HINT = (
@@ -211,6 +212,8 @@ def reason(why: Reason) -> str:
                 f'{why.system} powers on by itself when power returns (PowerRestorePolicy {why.policy}), but must stay '
                 'off until its locks are verified: set PowerRestorePolicy to LastState or AlwaysOff'
             )
+        case r.RestsOnSetting():
+            return _rests_on(why)
         case r.QuarantinedNeedsStart():
             cards = sorted(f'{label} ({card})' for label, card in why.cards)
             needs = shortened(sorted(set(why.reasons)))
@@ -265,3 +268,10 @@ def _problem(why: RestoreProblem) -> str:
             return f'has {why.size_bytes} bytes, its BMC accepts at most {why.max_bytes}'
         case _:
             assert_never(why)
+
+
+def _rests_on(why: r.RestsOnSetting) -> str:
+    which = '' if why.account is None else f' (account {why.account!r})'
+    kept = f'rule {why.rule} says to restore it, but {bmc_settings.kept_words(why.why)}{which}'
+    hint = 'list the account in the rule' if why.why is KeptReason.OWN_ACCOUNT else 'remove it from restore of the rule'
+    return f'{kept}: {hint}'

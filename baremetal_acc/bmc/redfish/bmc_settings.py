@@ -52,6 +52,9 @@ _CONSOLES = ('IPMI', 'SSH', 'Telnet', 'WebSocket')
 
 _NO_SYSTEM = 'which System is that of the machine is unknown'
 
+BOOT_FIELD = 'Boot/BootSourceOverrideTarget'
+"""Field of the boot override of a System."""
+
 Settings = frozenset[BmcSetting]
 
 
@@ -146,9 +149,7 @@ class _Walk:
         self._odd(view, _OF_INTERFACES & self._asked)
 
     def _medium(self, view: ResourceView) -> None:
-        inserted = view.boolean('Inserted')
-        value = None if inserted is None else INSERTED if inserted else EJECTED
-        self._value(BmcSetting.VIRTUAL_MEDIA, view, 'Inserted', value)
+        self._value(BmcSetting.VIRTUAL_MEDIA, view, 'Inserted', medium_of(view))
         self._odd(view, {BmcSetting.VIRTUAL_MEDIA})
 
     def _system(self, view: ResourceView) -> None:
@@ -166,19 +167,14 @@ class _Walk:
         boot = view.part('Boot')
         if boot is None:
             return
-        # The word None is a value here, not a placeholder for one.
-        enabled, target = boot.body.get('BootSourceOverrideEnabled'), boot.body.get('BootSourceOverrideTarget')
-        if enabled is None:
+        if boot.body.get('BootSourceOverrideEnabled') is None:
             return
         self._present.add(BmcSetting.BOOT_OVERRIDE)
-        if enabled == 'Disabled' or target == NO_OVERRIDE:
-            found = NO_OVERRIDE
-        else:
-            found = boot.literal('BootSourceOverrideTarget') or ''
-        if enabled not in ('Disabled', 'Once', 'Continuous') or not found:
+        found = boot_source(boot)
+        if found is None:
             self._miss({BmcSetting.BOOT_OVERRIDE}, view.ref, 'Boot: no boot override that DSP8010 knows')
             return
-        self._value(BmcSetting.BOOT_OVERRIDE, view, 'Boot/BootSourceOverrideTarget', found)
+        self._value(BmcSetting.BOOT_OVERRIDE, view, BOOT_FIELD, found)
 
     def _account(self, view: ResourceView) -> None:
         name, enabled = view.body.get('UserName'), view.boolean('Enabled')
@@ -199,8 +195,7 @@ class _Walk:
         self._odd(view, {BmcSetting.ACCOUNTS})
 
     def _subscription(self, view: ResourceView) -> None:
-        place = view.body.get('Destination')
-        origin = _origin(place) if isinstance(place, str) else None
+        origin = destination_of(view)
         if origin is None:
             self._miss({BmcSetting.EVENT_SUBSCRIPTIONS}, view.ref, 'Destination is missing, or no URI')
             return
@@ -220,9 +215,9 @@ class _Walk:
 
     def _switch(self, setting: BmcSetting, view: ResourceView, *path: str, is_member: bool = False) -> None:
         """Note a property that is true or false. Of a listed member it is noted also where it is absent."""
-        value = view.boolean(*path)
+        value = switch_of(view, *path)
         if value is not None or is_member:
-            self._value(setting, view, '/'.join(path), None if value is None else ENABLED if value else DISABLED)
+            self._value(setting, view, '/'.join(path), value)
 
     def _literal(self, setting: BmcSetting, view: ResourceView, name: str) -> None:
         value = view.literal(name)
@@ -310,6 +305,33 @@ class _Walk:
 
 def _why(found: Found) -> str:
     return found.what if isinstance(found, BmcError) else 'could not be read'
+
+
+def switch_of(view: ResourceView, *path: str) -> str | None:
+    """A property that is true or false, in the words of the rules; None where there is none."""
+    value = view.boolean(*path)
+    return None if value is None else ENABLED if value else DISABLED
+
+
+def medium_of(view: ResourceView) -> str | None:
+    """Whether a VirtualMedia has a medium, in the words of the rules; None where it does not say so."""
+    inserted = view.boolean('Inserted')
+    return None if inserted is None else INSERTED if inserted else EJECTED
+
+
+def boot_source(boot: ResourceView) -> str | None:
+    """The boot override of the Boot of a System; None where it is none that DSP8010 knows."""
+    # The word None is a value here, not a placeholder for one.
+    enabled, target = boot.body.get('BootSourceOverrideEnabled'), boot.body.get('BootSourceOverrideTarget')
+    if enabled not in ('Disabled', 'Once', 'Continuous'):
+        return None
+    return NO_OVERRIDE if enabled == 'Disabled' or target == NO_OVERRIDE else boot.literal('BootSourceOverrideTarget')
+
+
+def destination_of(view: ResourceView) -> str | None:
+    """Scheme, host and port of the Destination of an EventDestination; None where it is missing, or no URI."""
+    place = view.body.get('Destination')
+    return _origin(place) if isinstance(place, str) else None
 
 
 def _origin(destination: str) -> str | None:

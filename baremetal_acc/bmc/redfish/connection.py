@@ -20,6 +20,7 @@ from baremetal_acc.bmc.redfish import (
     invariants,
     ownership,
     reread,
+    setting_restore,
     standby,
     start_update,
     system,
@@ -43,8 +44,10 @@ from baremetal_acc.bmc.redfish.resource_document import fresh
 from baremetal_acc.bmc.redfish.task_list import read_tasks
 from baremetal_acc.bmc.redfish.tree_reader import NOTHING
 from baremetal_acc.bmc.redfish.writer import RedfishWriter
+from baremetal_acc.bmc.settings_reader import SettingSight
 from baremetal_acc.errors import BmcBusy, BmcError, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import RestoreSetting
 from baremetal_acc.model.bmc_state import BmcSetting, BmcState
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, UploadProgress
@@ -211,6 +214,13 @@ class RedfishConnection:
         )
         clean = {replace(one, reason=self._connector.redact(one.reason)) for one in found.unread}
         return replace(found, unread=tuple(sorted(clean, key=lambda one: (one.setting, one.ref, one.reason))))
+
+    def restore(self, action: RestoreSetting, *, send: bool) -> SettingSight:
+        """Restore a setting of the BMC, and read it back.
+
+        :raises BmcError: it could not be read, or the BMC did not accept the write.
+        """
+        return setting_restore.restore(self._connector, self.writer(), action, self.address, send=send)
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again, with as few requests as possible."""

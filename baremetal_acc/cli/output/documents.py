@@ -13,7 +13,19 @@ from typing import Any
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
-from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import (
+    Action,
+    CheckImage,
+    Engage,
+    Flash,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    RestoreSetting,
+    Withdraw,
+)
+from baremetal_acc.model.bmc_state import RESTORED_TO
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, Sending
@@ -326,6 +338,9 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
             body |= {'to': {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value], 'why': list(a.why)}
             if a.by is not None:
                 body |= {'by': a.by.uri}
+        case RestoreSetting():
+            body |= {'action': 'restore-setting', 'device': f'BMC {a.ref.bmc}', 'subject': a.setting.value}
+            body |= {'bmc': a.ref.bmc, 'uri': a.ref.uri, 'field': a.field, 'from': a.expects, 'to': RESTORED_TO[a.setting]}
         case Publish():
             pass
     if isinstance(a, Release | Engage | Flash | Program):

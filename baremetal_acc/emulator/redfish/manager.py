@@ -56,6 +56,8 @@ def add_manager(
     """
     machine = view.machine
     uri = f'{MANAGERS}/{name}'
+    console = f'{uri}/SerialConsole'
+    machine.add_setting(console, True, bmc=view.name, uri=uri)
 
     def render() -> Body:
         bmc = machine.bmcs[view.name]
@@ -71,7 +73,11 @@ def add_manager(
             'DateTime': machine.clock.wall(),
             'DateTimeLocalOffset': '+00:00',
             **({'LastResetTime': machine.clock.wall(bmc.last_reset)} if view.options.host_history else {}),
-            'SerialConsole': {'ServiceEnabled': True, 'MaxConcurrentSessions': 15, 'ConnectTypesSupported': ['SSH']},
+            'SerialConsole': {
+                'ServiceEnabled': machine.shown(console),
+                'MaxConcurrentSessions': 15,
+                'ConnectTypesSupported': ['SSH'],
+            },
             'NetworkProtocol': ref(f'{uri}/NetworkProtocol'),
             'EthernetInterfaces': ref(f'{uri}/EthernetInterfaces'),
             'LogServices': ref(f'{uri}/LogServices'),
@@ -118,6 +124,7 @@ def add_manager(
             type='#Manager.v1_19_2.Manager',
             render=render,
             actions=actions,
+            writable=lambda: {'SerialConsole': {'ServiceEnabled': view.setting(console, (bool,))}},
             volatile=frozenset({'DateTime'}),
             privilege='ConfigureManager',
         ),

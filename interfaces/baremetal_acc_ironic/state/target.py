@@ -49,6 +49,9 @@ _OF_REDFISH = frozenset({'verify_ca', 'system', 'parallel_updates'})
 _OF_IPMI = frozenset({'cipher_suite', _KEY})
 _OWN = frozenset({*_TEXTS, *_OF_REDFISH, *_OF_IPMI})
 
+_INTERFACES = ('console', 'management', 'power', 'raid', 'vendor')
+"""Interfaces of a node that may use its BMC over IPMI. Source: ironic, drivers/ipmi.py and drivers/generic.py."""
+
 _BY_IPMI = ('ipmi', opts.IPMI_ACC)
 _BY_REDFISH = ('redfish', opts.REDFISH_ACC)
 """Hardware types by protocol: Ironic's and ours."""
@@ -88,6 +91,7 @@ def target(task: Any) -> Target:
         # A trait that the list of known devices gives to one device of the node would select rules for all of them.
         traits=traits(node, state) | {t for t in state.traits if t.startswith(PREFIX)},
         exposure=exposure(node, state),
+        over_ipmi=any(str(getattr(node, f'{name}_interface', None) or '').startswith('ipmi') for name in _INTERFACES),
     )
     return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))
 

@@ -22,7 +22,7 @@ from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.subject import SubjectKind
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
-from baremetal_acc.planning import relevance
+from baremetal_acc.planning import bmc_settings, relevance
 from baremetal_acc.planning.plan import EVERYTHING, Part
 from baremetal_acc.policy.baseline_rules import Baseline, Match, NodeFacts, Rule
 from baremetal_acc.policy.device_demands import demands
@@ -144,6 +144,10 @@ class Step:
     def writes_images(self) -> bool:
         """Whether its plan may write firmware or program functions."""
         return bool(self.parts & {Part.FIRMWARE, Part.FUNCTIONS})
+
+    def reads_settings(self, baseline: Baseline) -> bool:
+        """Whether its plan may restore settings of BMCs, which have to be read for that."""
+        return Part.SETTINGS in self.parts and bmc_settings.has_restores(baseline)
 
     def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments after checking them.

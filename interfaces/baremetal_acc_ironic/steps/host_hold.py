@@ -29,3 +29,13 @@ def host_to_lock_out(task: Any, state: NodeState, flow: Flow) -> Ref | None:
     """Return the host of a node that has just come back, unless the operator's own ramdisk runs there."""
     wanted = flow is Flow.CLEAN and settings.guest().power_off_tenant_host and must_hold_host(task, flow)
     return handover.host_of(task, state) if wanted else None
+
+
+def may_boot_ramdisk(task: Any, flow: Flow) -> bool:
+    """Whether Ironic has started a ramdisk in this flow, from virtual media or by a boot override, or may start one.
+
+    Only a flow that was requested without a ramdisk (``disable_ramdisk``) has none.
+    """
+    info = task.node.driver_internal_info
+    without = {Flow.CLEAN: 'cleaning_disable_ramdisk', Flow.SERVICE: 'service_disable_ramdisk'}
+    return not (flow in without and info.get(without[flow]))

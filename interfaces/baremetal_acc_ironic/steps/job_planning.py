@@ -98,6 +98,7 @@ def plan_job(
         again=state.exposed | (frozenset() if flow is Flow.SERVICE else state.anew),
         slots_anew=attach.doubtful(state)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
+        ramdisk=host_hold.may_boot_ramdisk(task, flow),
     )
     made = proposal.made
     if back:
@@ -173,7 +174,9 @@ def plan_late(task: Any, state: NodeState, job: Job, clock: TurnClock) -> tuple[
         if wall_clock.now() > job.created + tools.patience.reset:
             raise StaleJob("the host, on which a tenant's code may still run, cannot be powered off")
         return None
-    inventory = execution.observe(target_of(task), tools, wall_clock.now(), tasks=True)
+    inventory = execution.observe(
+        target_of(task), tools, wall_clock.now(), tasks=True, settings=step.reads_settings(tools.baseline)
+    )
     tasks = under_way(inventory)
     if tasks and wall_clock.now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with earlier tasks: {", ".join(tasks)}')

@@ -71,7 +71,13 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             provision_state.told(task.node, f"{step.name} waits for the host to be off: a tenant's code may still run on it")
             async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
             return str(provision_state.WAITS[flow])
-        inventory = execution.observe(target_of(task), tools, wall_clock.now(), tasks=step.writes_images)
+        inventory = execution.observe(
+            target_of(task),
+            tools,
+            wall_clock.now(),
+            tasks=step.writes_images,
+            settings=step.reads_settings(tools.baseline),
+        )
         state = drift.looked(task, state, inventory, step.name, done(state))
         state = handover.back(task, state, inventory, tools, step.name, flow)
         state = handover.meanwhile(task, state, inventory, tools, ramdisk=not host_hold.must_hold_host(task, flow))
