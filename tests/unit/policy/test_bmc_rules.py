@@ -43,6 +43,24 @@ tls_certificate = { expect = ["Example CA *", "Other"], days_left = 14 }
     assert {setting: (demand, 'bmc') for setting, demand in expected.items()} == found
 
 
+def test_a_rule_says_which_of_its_settings_are_restored():
+    """The others are compared; and a rule restores only what it decides itself."""
+    found = asked("""
+[[bmc]]
+boot_override = ["None", "Hdd"]
+event_subscriptions = []
+restore = ["boot_override"]
+[[bmc]]
+boot_override = "None"
+event_subscriptions = []
+virtual_media = "ejected"
+restore = ["event_subscriptions", "virtual_media"]
+""")
+    assert {'boot_override': True, 'event_subscriptions': False, 'virtual_media': True} == {
+        str(setting): demand.restore for setting, (demand, _) in found.items()
+    }
+
+
 def test_a_baseline_without_the_section_demands_nothing_of_a_bmc():
     """So no BMC is asked anything."""
     assert () == parse('[[rule]]\nblock = []\n').bmc
@@ -100,6 +118,23 @@ def test_the_first_rule_that_matches_and_has_the_key_decides(bmc, address, node,
         ('[bmc]\nmatch = { model = "x" }\naccounts = []\n', 'bmc.match.model: no such key'),
         ('[bmc]\nmatch = { protocol = "ssh" }\naccounts = []\n', "bmc.match.protocol: 'ssh' is none of redfish, ipmi"),
         ('bmc = 4\n', 'bmc: tables [[bmc]] expected'),
+        ('[bmc]\naccounts = ["a"]\nrestore = ["account"]\n', "line 4: bmc.restore: 'account' is none of"),
+        ('[bmc]\naccounts = ["a"]\nrestore = "accounts"\n', 'bmc.restore: list of texts expected'),
+        ('[bmc]\naccounts = ["a"]\nrestore = ["boot_override"]\n', 'this rule does not say what boot_override has to be'),
+        (
+            '[bmc]\nfirmware_version = "1"\nrestore = ["firmware_version"]\n',
+            'firmware_version cannot be restored: Redfish has no',
+        ),
+        (
+            '[bmc]\nipmi_over_lan = "enabled"\nrestore = ["ipmi_over_lan"]\n',
+            'ipmi_over_lan is only ever restored to "disabled"',
+        ),
+        ('[bmc]\nboot_override = "Hdd"\nrestore = ["boot_override"]\n', 'boot_override is only ever restored to "None"'),
+        ('[bmc]\naccounts = []\nrestore = ["accounts"]\n', 'accounts lists no account: the account that baremetal-acc logs in'),
+        (
+            '[bmc]\nmatch = { protocol = "ipmi" }\nipmi_over_lan = "disabled"\nrestore = ["ipmi_over_lan"]\n',
+            'settings of a BMC that is used over IPMI are not restored (match protocol = "redfish")',
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text, says):
