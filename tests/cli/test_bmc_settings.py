@@ -107,3 +107,28 @@ def test_a_job_reads_the_settings_once_and_fails_by_them(desk, emulated_machine)
     assert 'BMC setting ipmi_over_lan of host: expected enabled, found disabled' in done.out + done.err
     read = [one['path'] for one in machine.remote.log(reads=True) if one['path'].endswith('/NetworkProtocol')]
     assert [f'{ROOT}/Managers/BMC_0/NetworkProtocol', f'{ROOT}/Managers/HGX_BMC_0/NetworkProtocol'] == sorted(read)
+
+
+def test_plan_shows_what_apply_restores_and_writes_nothing(desk, emulated_machine):
+    """The row names the rule, the last line counts it, and the job ends with the setting as demanded."""
+    machine = emulated_machine('gpu-server', gpus=1)
+    desk.prepare(machine)
+    rule = '[bmc]\nboot_override = "None"\nrestore = ["boot_override"]\n[[rule]]\nblock = []\nmeasure = "off"\n'
+    desk.write('baseline.toml', f'format = 1\n{rule}custody = "reported"\n')
+    bmc, host = machine.bmcs['host'], f'{ROOT}/Systems/System_0'
+    boot = {'Boot': {'BootSourceOverrideEnabled': 'Once', 'BootSourceOverrideTarget': 'Pxe'}}
+    answer = requests.patch(
+        f'{bmc.address}{host}', json=boot, auth=(bmc.username, bmc.password), verify=str(bmc.verify_ca), timeout=10
+    )
+    assert answer.ok, answer.text
+    machine.remote.reset_log()
+    planned = desk.run('plan', *desk.options)
+    assert 0 == planned.code, planned.err
+    assert ['BMC host', 'restore setting', 'boot_override Pxe -> None', 'bmc'] == planned.out.splitlines()[1].split('  ')
+    assert 'node-1: 1 restore setting; ' in planned.out
+    assert [] == [one for one in machine.remote.log() if 'SessionService' not in one['path']]
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    assert [host] == [one['path'] for one in machine.remote.log() if 'SessionService' not in one['path']]
+    [action] = done.document['targets'][0]['actions']
+    assert ('restore-setting', 'boot_override', 'Pxe', 'None') == tuple(action[k] for k in ('action', 'subject', 'from', 'to'))

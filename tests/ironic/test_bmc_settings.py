@@ -87,3 +87,33 @@ class TestBmcSettings(WatchCase):
         self.clean('verify_accelerators')
         self.node.refresh()
         assert 'BMC setting' not in str(self.node.last_error)
+
+
+class TestRestore(WatchCase):
+    """A rule also says to restore what it demands."""
+
+    baseline = RULES + (
+        '\n[bmc]\nname = "bmcs"\nipmi_over_lan = "disabled"\nboot_override = "None"\n'
+        'restore = ["ipmi_over_lan", "boot_override"]\n'
+    )
+
+    def test_cleaning_restores_what_a_tenant_may_have_changed_but_nothing_that_starts_its_ramdisk(self) -> None:
+        """The step plans the action, writes the setting, and reads it back; the boot override is needed by later steps."""
+        system = self.machine.bmcs['host'].system
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            target = watch.target_of(task)
+            connection = round_reading.tools_of(task, node_store.load(task.node), images=False).connect(target.bmcs[0])
+        with connection:
+            writer = connection.writer()
+            writer.patch(writer.fresh(PROTOCOL), {'IPMI': {'ProtocolEnabled': True}})
+            boot = {'BootSourceOverrideEnabled': 'Once', 'BootSourceOverrideTarget': 'Pxe'}
+            writer.patch(writer.fresh(system), {'Boot': boot})
+        self.machine.remote.reset_log()
+        self.clean('reconcile_accelerators')
+        self.settle()
+        written = [(one['method'], one['path']) for one in self.machine.log() if '/SessionService/' not in one['path']]
+        assert ('PATCH', PROTOCOL) in written
+        assert ('PATCH', system) not in written
+        assert any('1 restoresetting' in e for e in self.history()), self.history()
+        assert 'BMC setting boot_override of host: expected None, found Pxe' in str(self.node.last_error)
+        assert 'ipmi_over_lan' not in str(self.node.last_error)
