@@ -63,7 +63,7 @@ def _rests(at: StepContext, action: RestoreSetting) -> str | None:
         case BmcSetting.ACCOUNTS:
             logins = (b.username for b in at.target.bmcs if b.username is not None)
             return 'a BMC of the target is used with this account' if resembles(action.expects, logins) else None
-        case BmcSetting.IPMI_OVER_LAN:
+        case BmcSetting.IPMI_OVER_LAN | BmcSetting.SERIAL_OVER_LAN:
             over_ipmi = at.target.node.over_ipmi or any(protocol_of(b.address) is BmcProtocol.IPMI for b in at.target.bmcs)
             return 'a BMC of the target is used over IPMI' if over_ipmi else None
         case BmcSetting.HOST_INTERFACES:

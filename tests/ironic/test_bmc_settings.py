@@ -114,6 +114,6 @@ class TestRestore(WatchCase):
         written = [(one['method'], one['path']) for one in self.machine.log() if '/SessionService/' not in one['path']]
         assert ('PATCH', PROTOCOL) in written
         assert ('PATCH', system) not in written
-        assert any('1 restoresetting' in e for e in self.history()), self.history()
+        assert any('1 restore setting' in e for e in self.history()), self.history()
         assert 'BMC setting boot_override of host: expected None, found Pxe' in str(self.node.last_error)
         assert 'ipmi_over_lan' not in str(self.node.last_error)

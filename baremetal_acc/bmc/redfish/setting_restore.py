@@ -133,11 +133,10 @@ def _check_unused(connector: Connector, view: ResourceView, address: BmcAddress)
     if view.boolean('ExternallyAccessible') is True:
         what = 'nothing was written: the host interface can be used from outside of the host, so this session may use it'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
+    used = _addresses(urlsplit(address.address).hostname or '')
     link = view.link('ManagerEthernetInterface')
-    if link is None:
-        return
-    ethernet = ResourceView.of(fresh(connector, view.ref.bmc, link), [])
-    if not set(_shown_addresses(ethernet)).isdisjoint(_addresses(urlsplit(address.address).hostname or '')):
+    shown = () if link is None else _shown_addresses(ResourceView.of(fresh(connector, view.ref.bmc, link), []))
+    if any(one.is_link_local for one in used) or not used.isdisjoint(shown):
         what = 'nothing was written: the BMC is used through this host interface'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
 

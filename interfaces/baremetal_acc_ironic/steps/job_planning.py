@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import execution
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.execution import custody_feed, lifecycle
+from baremetal_acc.model.action import RestoreSetting
 from baremetal_acc.model.attach import FunctionAssignment
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
@@ -21,6 +22,7 @@ from baremetal_acc.planning import custody_rules, interference
 from baremetal_acc.planning.job_transitions import begin
 from baremetal_acc.planning.plan import Part
 from baremetal_acc.render import notes
+from baremetal_acc.render.action_rows import RESTORE_SETTING
 from baremetal_acc.render.refusals import raise_if_unsafe, refuse_several_hosts
 from baremetal_acc.scheduling.schedulable import removed
 from baremetal_acc_ironic import settings
@@ -133,7 +135,7 @@ def summary(job: Job) -> str:
     """Return how many actions of each kind a job has, for the history."""
     counts: dict[str, int] = {}
     for item in job.items:
-        name = type(item.action).__name__.lower()
+        name = RESTORE_SETTING if isinstance(item.action, RestoreSetting) else type(item.action).__name__.lower()
         counts[name] = counts.get(name, 0) + 1
     return ', '.join(f'{n} {name}' for name, n in counts.items()) or 'nothing to do'
 
