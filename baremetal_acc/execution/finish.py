@@ -99,8 +99,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = pardoned
     job = bundle_parts.read_back(job, tools.catalogue, inventory, others)
     job = interference.lost_locks(job, inventory, verdict, now)
-    reasons = list(_not_restored(job))
-    reasons += [findings.sentence(f) for f in unmet] if job.demands_met else []
+    reasons = [findings.sentence(f) for f in unmet] if job.demands_met else []
+    reasons = [*_not_restored(job), *reasons]
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if job.reasons or reasons:
         reasons += lock_changes.objected(job, inventory)
