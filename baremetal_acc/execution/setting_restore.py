@@ -38,7 +38,7 @@ def restore_setting(at: StepContext, action: RestoreSetting) -> Job:
     was_sent = item.before is not None
     sight = connection.restore(action, send=not was_sent)
     if sight.sent:
-        item = replace(item, before=action.expects, unconditional=sight.unconditional, objection=sight.objection)
+        item = replace(item, before=action.expects, since=at.now, unconditional=sight.unconditional, objection=sight.objection)
         at = at.of(at.with_item(item))
         if sight.objection is not None:
             LOG.warning(

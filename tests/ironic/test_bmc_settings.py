@@ -4,14 +4,17 @@
 
 import contextlib
 from datetime import timedelta
+from types import SimpleNamespace
 from unittest import mock
 
+import pytest
 from ironic.common import states
 from ironic.conductor import task_manager
 
+from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic.periodics import round_reading, watch
 from baremetal_acc_ironic.state import node_store
-from baremetal_acc_ironic.steps import wall_clock
+from baremetal_acc_ironic.steps import host_hold, wall_clock
 from tests.ironic.test_watch import RULES, WatchCase
 
 PROTOCOL = '/redfish/v1/Managers/BMC_0/NetworkProtocol'
@@ -97,8 +100,8 @@ class TestRestore(WatchCase):
         'restore = ["ipmi_over_lan", "boot_override"]\n'
     )
 
-    def test_cleaning_restores_what_a_tenant_may_have_changed_but_nothing_that_starts_its_ramdisk(self) -> None:
-        """The step plans the action, writes the setting, and reads it back; the boot override is needed by later steps."""
+    def test_cleaning_without_a_ramdisk_restores_what_a_tenant_may_have_changed(self) -> None:
+        """The step plans each setting, writes it, and reads it back."""
         system = self.machine.bmcs['host'].system
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             target = watch.target_of(task)
@@ -109,11 +112,28 @@ class TestRestore(WatchCase):
             boot = {'BootSourceOverrideEnabled': 'Once', 'BootSourceOverrideTarget': 'Pxe'}
             writer.patch(writer.fresh(system), {'Boot': boot})
         self.machine.remote.reset_log()
-        self.clean('reconcile_accelerators')
-        self.settle()
-        written = [(one['method'], one['path']) for one in self.machine.log() if '/SessionService/' not in one['path']]
-        assert ('PATCH', PROTOCOL) in written
-        assert ('PATCH', system) not in written
-        assert any('1 restore setting' in e for e in self.history()), self.history()
-        assert 'BMC setting boot_override of host: expected None, found Pxe' in str(self.node.last_error)
-        assert 'ipmi_over_lan' not in str(self.node.last_error)
+        self.node.provision_state = states.MANAGEABLE
+        self.node.save()
+        step = {'interface': 'firmware', 'step': 'reconcile_accelerators'}
+        self.service.do_node_clean(self.context, self.node.uuid, [step], disable_ramdisk=True)
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        written = [(one['method'], one['path']) for one in self.machine.log()]
+        assert [1, 1] == [written.count(('PATCH', place)) for place in (PROTOCOL, system)], written
+        assert any('2 restore setting' in e for e in self.history()), self.history()
+
+
+@pytest.mark.parametrize(
+    ('flow', 'info', 'expected'),
+    [
+        (Flow.CLEAN, {}, True),
+        (Flow.CLEAN, {'cleaning_disable_ramdisk': False}, True),
+        (Flow.CLEAN, {'cleaning_disable_ramdisk': True}, False),
+        (Flow.SERVICE, {'cleaning_disable_ramdisk': True}, True),
+        (Flow.SERVICE, {'service_disable_ramdisk': True}, False),
+        (Flow.DEPLOY, {'cleaning_disable_ramdisk': True, 'service_disable_ramdisk': True}, True),
+    ],
+)
+def test_a_ramdisk_may_start_unless_the_flow_is_without_one(flow: Flow, info: dict[str, bool], expected: bool) -> None:
+    """Then virtual media and boot overrides are left alone. Ironic itself says which flow is without one."""
+    task = SimpleNamespace(node=SimpleNamespace(driver_internal_info=info))
+    assert expected is host_hold.may_boot_ramdisk(task, flow)

@@ -96,6 +96,14 @@ def test_a_write_has_the_etag_of_what_was_read_and_only_one_property(bmc: FakeBm
     assert ('"7"', [{'InterfaceEnabled': False}]) == (sent.headers['If-Match'], bmc.body_of('PATCH'))
 
 
+def test_a_read_that_fails_after_the_write_is_no_reason_to_write_again(bmc: FakeBmc) -> None:
+    """It was sent; the next turn reads."""
+    bmc.put(AT, InterfaceEnabled=True)
+    bmc.replies['GET', AT] = [status(200, bmc.tree[AT]), *(status(500) for _ in range(9))]
+    assert SettingSight(restored=False, value=None, sent=True) == restore(bmc, INTERFACE)
+    assert [('PATCH', AT)] == writes(bmc)
+
+
 def test_what_was_sent_before_is_only_read(bmc: FakeBmc) -> None:
     """A write is not repeated."""
     bmc.put(AT, InterfaceEnabled=True)

@@ -10,6 +10,7 @@ Source: DSP8010 2025.4: ManagerNetworkProtocol, HostInterface, ComputerSystem, M
 EventDestination; DSP0266, sections "PATCH (update)" and "DELETE (delete)".
 """
 
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,8 @@ from baremetal_acc.errors import BmcError, BmcUnsupported, is_not_found
 from baremetal_acc.model.action import RestoreSetting
 from baremetal_acc.model.bmc_state import RESTORED_TO, BmcSetting
 from baremetal_acc.model.inventory import Objection
+
+LOG = logging.getLogger(__name__)
 
 _EJECT = '#VirtualMedia.EjectMedia'
 
@@ -55,8 +58,13 @@ def restore(
     if action.setting is BmcSetting.HOST_INTERFACES:
         _check_unused(connector, ResourceView.of(before, []), address)
     objections = (_write(connector, writer, before, action), *writer.objections)
+    try:
+        after = _sight(_read(connector, action), action)
+    except BmcError as exc:
+        LOG.info('%s', exc)  # it was written: from now on it is only read
+        after = SettingSight(restored=False, value=None)
     return replace(
-        _sight(_read(connector, action), action),
+        after,
         sent=True,
         objection=next((one for one in objections if one is not None), None),
         unconditional=bool(writer.unconditional),
