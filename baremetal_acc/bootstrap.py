@@ -15,6 +15,7 @@ from pathlib import Path
 from baremetal_acc import input_file
 from baremetal_acc.bmc import registry as find_driver
 from baremetal_acc.bmc.driver import BmcAddress, ImageServer
+from baremetal_acc.card_settings import registry as find_card_settings
 from baremetal_acc.config.options import GROUP
 from baremetal_acc.config.settings import Settings
 from baremetal_acc.errors import DocumentError
@@ -264,6 +265,7 @@ def tools(settings: Settings, read: Documents) -> Tools:
     return Tools(
         connect=find_driver.connecting(settings.devices),
         mechanisms=find_locks.mechanisms(),
+        card_settings=find_card_settings.mechanisms(),
         baseline=read.baseline,
         catalogue=read.catalogue,
         references=read.references,

@@ -20,6 +20,8 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'lock-reports-locked': ({}, 'a lock is open, and is shown as locked'),
     'lock-unread': ({}, 'a lock is open and cannot be read: it is shown as locked, next to a message about the failed read'),
     'lock-never-in-force': ({}, 'a write to a lock is accepted, and no restart brings it into force'),
+    'setting-ignored': ({}, 'the BMC reports success for a write to a setting that is no lock, and changes nothing'),
+    'setting-never-in-force': ({}, 'a write to a setting that is no lock is accepted, and no restart brings it into force'),
     'licence-missing': ({}, 'a write to a lock is refused, because its licence is missing'),
     'lock-read-error': ({}, 'a root of trust does not answer: its lock is shown as locked, and nothing else of it is shown'),
     'lock-lost-on-reset': ({}, 'a restart of its system opens the lock'),

@@ -15,7 +15,8 @@ class SettingValues:
     def configure(self, key: str, value: Value) -> None:
         """Write a setting, as the BMC does for a client."""
         setting = self._machine.settings[key]
-        if setting.is_lock and self._machine.setting_fault('lock-ignored', setting, use=True):
+        ignored = 'lock-ignored' if setting.is_lock else 'setting-ignored'
+        if self._machine.setting_fault(ignored, setting, use=True):
             return
         setting.value = value
         if setting.takes_force is None and not setting.with_bmc and not self._never_in_force(setting):
@@ -23,8 +24,9 @@ class SettingValues:
         self._machine.revision += 1
 
     def _never_in_force(self, setting: EmulatedSetting) -> bool:
-        """Whether a fault keeps the configured value of a lock from coming in force."""
-        return setting.is_lock and self._machine.setting_fault('lock-never-in-force', setting, use=True) is not None
+        """Whether a fault keeps the configured value from coming in force."""
+        name = 'lock-never-in-force' if setting.is_lock else 'setting-never-in-force'
+        return self._machine.setting_fault(name, setting, use=True) is not None
 
     def lockdown(self, bmc: str) -> EmulatedSetting | None:
         """The lockdown in force on a BMC; None: the BMC changes settings and takes updates."""

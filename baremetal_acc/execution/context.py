@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from baremetal_acc.bmc.driver import BmcAddress, Connection, Upload
+from baremetal_acc.card_settings.mechanism import CardSettingMechanism
 from baremetal_acc.errors import AccError
 from baremetal_acc.execution.host_polling import HostPolling
 from baremetal_acc.locks.mechanism import Mechanism
@@ -97,6 +98,7 @@ class Tools:
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
     :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
     :ivar references: what makers publish for versions, from the catalogue.
+    :ivar card_settings: the mechanisms that read the settings of cards.
     """
 
     connect: Callable[[BmcAddress], Connection]
@@ -120,6 +122,7 @@ class Tools:
     connect_apart: Callable[[BmcAddress], Connection] | None = None
     polling: HostPolling | None = None
     references: tuple[VersionReference, ...] = ()
+    card_settings: tuple[CardSettingMechanism, ...] = ()
 
 
 def image_of(tools: Tools, name: str, content: str | None) -> Image:

@@ -70,7 +70,7 @@ def witnesses(
 
 
 def _shown_by(a: Accelerator) -> Iterator[Ref]:
-    """List where identity, versions and functions of a device are read."""
+    """List where identity, versions, functions and demanded settings of a device are read."""
     yield a.primary
     yield from (c.ref for c in a.firmware)
     for slot in a.slots:
@@ -78,6 +78,10 @@ def _shown_by(a: Accelerator) -> Iterator[Ref]:
             yield slot.function.ref
         if slot.item is not None:
             yield slot.item.ref
+    for setting in a.settings or ():
+        yield setting.ref
+        if setting.settings is not None:
+            yield setting.settings
 
 
 def _as_much(other: Document, readers: Mapping[BmcName, Reader]) -> bool:

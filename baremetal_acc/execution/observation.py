@@ -24,7 +24,7 @@ from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import UNSEEN_OR_OPEN
 from baremetal_acc.model.verdict import Finding, Verdict
-from baremetal_acc.planning import bmc_settings, lock_evidence
+from baremetal_acc.planning import bmc_settings, card_settings, lock_evidence
 from baremetal_acc.planning.merge import merge, unmerged
 from baremetal_acc.planning.setting_restores import resembles
 from baremetal_acc.planning.target_limit import TargetLimit, written_places
@@ -72,6 +72,8 @@ def observe(
         looks = [_limited(seen, limit) for (seen, _), limit in zip(found, limits, strict=True)]
         accelerators = merge(a for seen in looks for a in seen.accelerators)
         locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now, limits)) for a in accelerators)
+        if card_settings.are_demanded(tools.baseline):
+            locked = tuple(_with_card_settings(a, looks, target, tools) for a in locked)
         if measure:
             signing = {seen.facts.name for seen in looks if seen.measures}
             locked = _measured(locked, target, tools, [c for address, c in connections if address.name in signing], now)
@@ -165,6 +167,17 @@ def _read_locks(
     for limit in limits:
         readings = limit.readings(readings)
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
+
+
+def _with_card_settings(accelerator: Accelerator, looks: Iterable[Look], target: Target, tools: Tools) -> Accelerator:
+    """Return a device with the settings that rules demand of it; one of which they demand none is not asked."""
+    asked = card_settings.demanded(tools.baseline, accelerator, target.node)
+    if not asked:
+        return accelerator
+    names = {ref.bmc for ref in accelerator.refs}
+    readers = [look.reader for look in looks if look.facts.name in names]
+    found = (r for m in tools.card_settings if m.setting in asked for r in m.read(accelerator, readers))
+    return replace(accelerator, settings=tuple(sorted(found, key=lambda r: (r.setting, r.ref, r.field))))
 
 
 def _measured(

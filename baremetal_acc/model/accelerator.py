@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
+from baremetal_acc.model.card_setting import CardSettingReading
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading
@@ -158,6 +159,7 @@ class Accelerator:
     :ivar state: Status.State as given: Enabled, Disabled, StandbyOffline, ...
     :ivar measurements: readings of the device's roots of trust; empty where it has none; None where they were not asked, since
         that is slow.
+    :ivar settings: readings of the settings that rules demand of the device; None where they were not read.
     """
 
     id: AcceleratorId
@@ -183,6 +185,7 @@ class Accelerator:
     state: str | None = None
     measurements: tuple[MeasurementReading, ...] | None = None
     merged_by: tuple[MergeEvidence, ...] = field(default=(), metadata=SPARSE)
+    settings: tuple[CardSettingReading, ...] | None = field(default=None, metadata=SPARSE)
 
     @property
     def label(self) -> str:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Function
 from baremetal_acc.model.bmc_state import BmcSetting, KeptReason, ShownAccount, ShownCertificate, ShownValue, UnreadSetting
+from baremetal_acc.model.card_setting import CardSetting, CardSettingReading, CardSettingResult
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.custody import CardCustody, CustodyDemand
 from baremetal_acc.model.inventory import Gap
@@ -221,6 +222,19 @@ class BmcSettingFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardSettingFound:
+    """A setting of a card, compared with a rule.
+
+    :ivar readings: the properties by which the result was found; of one that differs, those that differ.
+    """
+
+    setting: CardSetting
+    expected: str
+    result: CardSettingResult
+    readings: tuple[CardSettingReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
     """The lock states of a write path.
 
@@ -339,6 +353,7 @@ Fact = (
     | FunctionWithoutSlot
     | BmcAccounts
     | BmcSettingFound
+    | CardSettingFound
     | PathState
     | LockVanished
     | ChainOfCustody

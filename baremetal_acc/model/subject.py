@@ -38,6 +38,7 @@ class SubjectKind(StrEnum):
     RELOCK = 'relock'
     BMC_USERS = 'bmc-users'
     BMC_SETTING = 'bmc-setting'
+    CARD_SETTING = 'card-setting'
     MEASUREMENTS = 'measurements'
     MEASUREMENT = 'measurement'
     CUSTODY = 'custody'
@@ -70,6 +71,7 @@ _FORMS = {
     SubjectKind.RELOCK: 'lock',
     SubjectKind.BMC_USERS: 'users of BMC {}',
     SubjectKind.BMC_SETTING: 'BMC setting {}',
+    SubjectKind.CARD_SETTING: 'setting {}',
     SubjectKind.MEASUREMENTS: 'measurement',
     SubjectKind.MEASUREMENT: 'measurement {}',
     SubjectKind.CUSTODY: 'custody',
@@ -160,6 +162,11 @@ def lock_mechanism(name: str) -> Subject:
 def bmc_setting(bmc: str, setting: str) -> Subject:
     """Return the subject of a setting of a BMC, by its key in ``[bmc]``."""
     return Subject(kind=SubjectKind.BMC_SETTING, name=f'{setting} of {bmc}')
+
+
+def card_setting(setting: str) -> Subject:
+    """Return the subject of a setting of a card, by its key in ``[[rule]]``."""
+    return Subject(kind=SubjectKind.CARD_SETTING, name=setting)
 
 
 PRESENT = Subject(kind=SubjectKind.PRESENT)

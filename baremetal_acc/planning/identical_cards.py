@@ -14,7 +14,7 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts, Rule
 from baremetal_acc.policy.device_demands import Demands, demands
 
-_KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor')
+_KEYS = ('firmware', 'revocations', 'functions', 'block', 'measure', 'custody', 'security_floor', 'sriov', 'dpu_mode')
 """The keys of a rule that protect a card, or say what it has to run."""
 
 

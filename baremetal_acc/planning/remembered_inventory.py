@@ -184,6 +184,7 @@ def _lean(a: Accelerator) -> Accelerator:
         state=None,
         measurements=None,
         merged_by=(),
+        settings=None,
     )
 
 

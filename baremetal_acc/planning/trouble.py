@@ -8,7 +8,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from baremetal_acc.model.finding import BmcSettingFound
+from baremetal_acc.model.finding import BmcSettingFound, CardSettingFound
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.inventory_change import CardNamed, Change
 from baremetal_acc.model.lock import Coverage, LockReading, WritePath
@@ -91,9 +91,9 @@ class AccountsUnread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingNotMet:
-    """A setting of a BMC does not meet the rule of that name."""
+    """A setting of a BMC or of a card does not meet the rule of that name."""
 
-    found: BmcSettingFound
+    found: BmcSettingFound | CardSettingFound
     rule: str
 
 

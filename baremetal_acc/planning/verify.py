@@ -37,7 +37,7 @@ from baremetal_acc.model.refusal import MayHideDevices, NoAccelerators, RuleUnde
 from baremetal_acc.model.subject import Subject, SubjectKind
 from baremetal_acc.model.verdict import Finding, Met, Verdict
 from baremetal_acc.model.waiver import Waived
-from baremetal_acc.planning import attestation, image_selection, lock_evidence, waivers
+from baremetal_acc.planning import attestation, card_settings, image_selection, lock_evidence, waivers
 from baremetal_acc.planning.identical_cards import left_out
 from baremetal_acc.policy import accounts
 from baremetal_acc.policy.baseline_rules import DEFAULT_RULE, Baseline, NodeFacts
@@ -96,6 +96,7 @@ def verify(
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
         findings += _users(accelerator, wanted, inventory)
+        findings += card_settings.findings(accelerator, wanted)
         if measured:
             findings += attestation.findings(accelerator, inventory.accelerators, wanted, catalogue, references)
         relaxed.append((accelerator, wanted))

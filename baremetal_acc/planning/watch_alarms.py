@@ -18,8 +18,8 @@ from baremetal_acc.planning.trouble import TroubleFact, TroubleText
 class TroubleKind(StrEnum):
     """Kinds of troubles.
 
-    ``account``: an account may log in to a BMC and no rule expects it. ``setting``: a setting of a BMC is not as a rule of
-    ``[bmc]`` demands. ``unproven``: somebody has the node, and nothing records
+    ``account``: an account may log in to a BMC and no rule expects it. ``setting``: a setting of a BMC or of a card is
+    not as a rule demands. ``unproven``: somebody has the node, and nothing records
     how it was handed over. ``opened``: a step of ours has released locks, and they were not engaged since. ``unreadable``:
     nobody can say whether something is wrong. ``host-on``: nobody uses the node, and its host is on although cards are not
     proven closed. ``unloadable``: stored data or settings of the node cannot be read, so the node is not watched.

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from baremetal_acc.model import pci_address, toml
 from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.card_setting import CardSetting, DpuMode, Sriov
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT, Waiver, moment
@@ -18,6 +19,7 @@ from baremetal_acc.policy.baseline_rules import (
     FUNCTION_PREFIX,
     STANDARD_CLASSES,
     Baseline,
+    CardSettingDemand,
     Downgrade,
     DriftAction,
     Exposure,
@@ -135,6 +137,8 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         takes=table.strings('takes'),
         on_leave=table.choice('on_leave', OnLeave),
         bmc_users=_bmc_users(table),
+        sriov=_setting(table, CardSetting.SRIOV, Sriov),
+        dpu_mode=_setting(table, CardSetting.DPU_MODE, DpuMode),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:
@@ -164,6 +168,11 @@ def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
     except ValueError as exc:
         raise table.error('bmc_users', str(exc)) from None
     return found
+
+
+def _setting(table: toml.Table, setting: CardSetting, words: type[StrEnum]) -> CardSettingDemand | None:
+    found = table.choice(setting, words)
+    return None if found is None else CardSettingDemand(setting=setting, expected=found.value)
 
 
 def _offer_class(table: toml.Table) -> str | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.bmc_state import BmcSetting
+from baremetal_acc.model.card_setting import CardSetting
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
@@ -217,6 +218,17 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardSettingDemand:
+    """What a rule demands of one setting of a card.
+
+    :ivar expected: the value that every property of the setting has to show.
+    """
+
+    setting: CardSetting
+    expected: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One ``[[rule]]`` of the baseline. A key that is None decides nothing and leaves the decision to later rules.
 
@@ -237,6 +249,7 @@ class Rule:
     :ivar on_leave: whether the functions of its slots stay offered after a tenant has left the machine; None: they do.
     :ivar bmc_users: the accounts that may log in to the BMCs that report the device, where the accounts of these BMCs are read
         (by IPMI), as :func:`~baremetal_acc.policy.accounts.limits` takes them; None: any account.
+    :ivar sriov: whether the device may have virtual functions; ``dpu_mode``: the mode of a DPU. None: any.
     """
 
     name: str
@@ -260,6 +273,8 @@ class Rule:
     takes: tuple[str, ...] | None = None
     on_leave: OnLeave | None = None
     bmc_users: tuple[str, ...] | None = None
+    sriov: CardSettingDemand | None = None
+    dpu_mode: CardSettingDemand | None = None
 
 
 class BmcProtocol(StrEnum):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.card_setting import CardSetting
 from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
@@ -15,6 +16,7 @@ from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.policy.baseline_rules import (
     DEFAULT_RULE,
     Baseline,
+    CardSettingDemand,
     Downgrade,
     DriftAction,
     Exposure,
@@ -92,9 +94,19 @@ class Demands:
     on_leave_rule: str = DEFAULT_RULE
     bmc_users: tuple[str, ...] | None = None
     bmc_users_rule: str = DEFAULT_RULE
+    sriov: CardSettingDemand | None = None
+    sriov_rule: str = DEFAULT_RULE
+    dpu_mode: CardSettingDemand | None = None
+    dpu_mode_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[Undecided, ...] = ()
+
+    @property
+    def settings(self) -> tuple[tuple[CardSettingDemand, str], ...]:
+        """The demands on settings of the device, each with its rule."""
+        found = ((self.sriov, self.sriov_rule), (self.dpu_mode, self.dpu_mode_rule))
+        return tuple((demand, rule) for demand, rule in found if demand is not None)
 
     @property
     def highest_floor(self) -> int:
@@ -149,6 +161,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     takes, takes_rule = first('takes')
     on_leave, on_leave_rule = first('on_leave')
     bmc_users, bmc_users_rule = first('bmc_users')
+    sriov, sriov_rule = first(CardSetting.SRIOV)
+    dpu_mode, dpu_mode_rule = first(CardSetting.DPU_MODE)
     # Only the waivers of the rule that decides on_missing count.
     waivers = [
         (r.name, r.waiver)
@@ -190,6 +204,10 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_leave_rule=on_leave_rule,
         bmc_users=bmc_users if isinstance(bmc_users, tuple) else None,
         bmc_users_rule=bmc_users_rule,
+        sriov=sriov if isinstance(sriov, CardSettingDemand) else None,
+        sriov_rule=sriov_rule,
+        dpu_mode=dpu_mode if isinstance(dpu_mode, CardSettingDemand) else None,
+        dpu_mode_rule=dpu_mode_rule,
         # Another rule cannot decide this key: it applies to the firmware versions of the same rule.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules

@@ -27,7 +27,7 @@ from baremetal_acc.model.verdict import Finding, Verdict
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import attestation, image_selection, waivers
 from baremetal_acc.planning import reference_values as comparison
-from baremetal_acc.render import bmc_settings, custody, reference_values, similar
+from baremetal_acc.render import bmc_settings, card_settings, custody, reference_values, similar
 from baremetal_acc.render.words import counted
 
 _SIGNED = 'measurements signed over our nonce, verified with a pinned root, and as the catalogue expects'
@@ -112,6 +112,8 @@ def _words(fact: Fact) -> tuple[str, str]:
             return expected, '; '.join((*fact.strange, *hidden)) or 'no other accounts'
         case f.BmcSettingFound():
             return bmc_settings.words(fact)
+        case f.CardSettingFound():
+            return card_settings.words(fact)
         case f.PathState():
             return ' or '.join(sorted(fact.accepted)) or 'an accepted lock state (the rule accepts none)', _path(fact)
         case f.LockVanished():

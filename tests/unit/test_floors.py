@@ -24,6 +24,7 @@ FLOOR_2 = (
     'attach',
     'bmc',
     'locks',
+    'card_settings',
     'images',
     'placement',
     'certificates',
@@ -43,6 +44,8 @@ CONTRACTS = (
     'bmc.settings_reader',
     'locks.mechanism',
     'locks.registry',
+    'card_settings.mechanism',
+    'card_settings.registry',
     'images',
     'placement',
     'certificates',
@@ -64,6 +67,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
     'bmc': (*FLOOR_0, *FLOOR_1, 'bmc', 'http', 'input_file', 'wait'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.driver'),
+    'card_settings': (*FLOOR_0, *FLOOR_1, 'card_settings', 'bmc.driver', 'locks.property_reading'),
     'images': (*FLOOR_0, *FLOOR_1, 'images', 'http', 'input_file', 'state_file'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'certificates': (*FLOOR_0, *FLOOR_1, 'certificates'),
@@ -157,7 +161,18 @@ OF_DRIVERS = frozenset({'HttpRefused', 'CommandRefused'})
 """Errors that carry the code of an answer: each is its driver's alone."""
 
 SETTINGS_PLACES = re.compile(r'(?<![\w-])--[a-z]|bmcs\.yaml|driver_info|acc_bmcs')
-SETTINGS_PLACES_NOT_IN = ('errors', 'model', 'policy', 'planning', 'scheduling', 'attach', 'bmc', 'locks', 'execution')
+SETTINGS_PLACES_NOT_IN = (
+    'errors',
+    'model',
+    'policy',
+    'planning',
+    'scheduling',
+    'attach',
+    'bmc',
+    'locks',
+    'card_settings',
+    'execution',
+)
 SETTINGS_PLACES_IN = ('planning.write_outcomes', 'planning.lock_evidence')
 """Where an operator says something: an argument of the command line, a file, a key of an Ironic node. Below the shells hints
 name a :class:`~baremetal_acc.bmc.driver.Setting`. How a restore goes on, and how what has vanished is forgotten, is a verb of
@@ -167,7 +182,7 @@ VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
     'mellanox|nvidia|pensando|supermicro|tenstorrent|xcc|xclarity|xilinx'
 )
-VENDORS_IN = ('bmc.quirks', 'locks', 'emulator.hw')
+VENDORS_IN = ('bmc.quirks', 'locks', 'card_settings.nvidia', 'card_settings.registry', 'emulator.hw')
 VENDORS_NOT_IN = ('locks.mechanism', 'locks.registry')
 """Names in code count: identifiers and strings. A docstring or a comment may say where something was seen."""
 

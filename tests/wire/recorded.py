@@ -12,6 +12,7 @@ from typing import Any, cast
 import yaml
 
 from baremetal_acc.bmc.driver import BmcAddress
+from baremetal_acc.card_settings import registry as card_settings
 from baremetal_acc.execution.context import ImageStore, Target, Tools
 from baremetal_acc.execution.observation import observe as observe_target
 from baremetal_acc.locks.registry import mechanisms
@@ -133,6 +134,7 @@ def tools_of(bmc: Any, baseline: Baseline | None = None, **address: Any) -> Tool
     return Tools(
         connect=lambda _: bmc.connect(**address),
         mechanisms=mechanisms(),
+        card_settings=card_settings.mechanisms(),
         baseline=baseline or Baseline(rules=()),
         catalogue=(),
         images=cast(ImageStore, None),

@@ -26,6 +26,7 @@ from baremetal_acc.model.action import (
     Withdraw,
 )
 from baremetal_acc.model.bmc_state import RESTORED_TO
+from baremetal_acc.model.card_setting import CardSettingReading
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, Sending
@@ -140,9 +141,23 @@ def accelerator(a: Accelerator) -> Json:
         body['merged_by'] = [
             {'basis': by.basis.value, 'uris': [{'bmc': ref.bmc, 'uri': ref.uri} for ref in by.refs]} for by in a.merged_by
         ]
+    if a.settings is not None:
+        body['settings'] = [_setting(r) for r in a.settings]
     if a.measurements is not None:
         body['measurements'] = [_measured(r) for r in a.measurements]
     return body
+
+
+def _setting(r: CardSettingReading) -> Json:
+    return {
+        'setting': r.setting.value,
+        'bmc': r.ref.bmc,
+        'uri': r.ref.uri,
+        'field': r.field,
+        'value': r.value,
+        'pending': r.pending,
+        'reason': r.reason,
+    }
 
 
 def _measured(r: MeasurementReading) -> Json:

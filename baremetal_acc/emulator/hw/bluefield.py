@@ -12,7 +12,10 @@ only.
 **Features:** ``external-host-privileges`` (a BMC up to 25.07): eight privileges, set by an action, shown at once and in force
 after any restart; without HostPrivFlashAccess the host cannot write the flash directly, without HostPrivFwUpdate it cannot
 update. ``host-privilege-config`` (since 25.10): PrivilegeMode, written into its Settings, closes both.
-``no-host-privilege-level``: the Bios has no such attribute.
+``no-host-privilege-level``: the Bios has no such attribute. ``sriov``: the NetworkAdapter shows whether it has virtual
+functions; that is written into its Settings, and in force after any restart of the DPU.
+**Mode:** ``Mode`` of the extension is what is set by the action Mode.Set, or by NicMode in Bios/Settings; NicMode of Bios is
+what is in force, after any restart of the DPU.
 **Update:** a cold start of the host is a cold start of the DPU. While the host is off, the DPU runs on standby power.
 **Tried on:** nothing real. Unlike in the recording, DPU_NIC is Updateable, so that its update can be tested.
 """
@@ -50,6 +53,9 @@ CONFIG = f'{ADAPTER}/Oem/Nvidia/HostPrivilegeConfig'
 
 PRIVILEGE = 'Bluefield/HostPrivilegeLevel'
 MODE = 'Bluefield/PrivilegeMode'
+SRIOV = 'Bluefield/SRIOVEnabled'
+NIC_MODE = f'{SYSTEM}/Bios/NicMode'
+MODES = ('DpuMode', 'NicMode')
 RSHIM = 'Bluefield/HostRshim'
 
 ADAPTER_TYPE = '#NvidiaNetworkAdapter.v1_2_0.NvidiaNetworkAdapter'
@@ -116,6 +122,7 @@ def add_dpu(maker: MachineMaker, *, bmc: str) -> View:
     has_level = not maker.feature('no-host-privilege-level')
     has_external = maker.feature('external-host-privileges')
     has_preset = maker.feature('host-privilege-config')
+    has_sriov = maker.feature('sriov')
     for item, component, version, updateable, activates, _, _ in _ITEMS:
         machine.add_component(
             EmulatedComponent(
@@ -155,7 +162,7 @@ def add_dpu(maker: MachineMaker, *, bmc: str) -> View:
         SYSTEM,
         (
             *((_LEVEL,) if has_level else ()),
-            Attribute(name='NicMode', default='DpuMode', allowed=('DpuMode', 'NicMode')),
+            Attribute(name='NicMode', default='DpuMode', allowed=MODES),
             Attribute(name='InternalCPUModel', default='Embedded', allowed=('Embedded', 'Separated')),
             Attribute(name='BootPartitionProtection', default=False),
             Attribute(name='EnableSMMU', default=True),
@@ -168,6 +175,8 @@ def add_dpu(maker: MachineMaker, *, bmc: str) -> View:
         _add_privileges(view)
     if has_preset:
         _add_preset(view)
+    if has_sriov:
+        machine.add_setting(SRIOV, False, bmc=bmc, uri=ADAPTER, device=DEVICE, takes_force=Restart.WARM, system='dpu')
     whole = (*((PRIVILEGE,) if has_level else ()), *((MODE,) if has_preset else ()))
     if has_external or has_preset:
         raw = (*whole, *((_external('HostPrivFlashAccess'),) if has_external else ()))
@@ -181,7 +190,7 @@ def add_dpu(maker: MachineMaker, *, bmc: str) -> View:
     add_ethernet(view, SYSTEM, {'oob0': maker.mac('dpu/oob')})
     add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The DPU has booted.',))
     _add_oem(maker, view, rshim.key, has_external=has_external)
-    _add_chassis(view, serial, macs, bmc, policy.key, has_preset=has_preset)
+    _add_chassis(view, serial, macs, bmc, policy.key, has_preset=has_preset, has_sriov=has_sriov)
     add_manager(
         view,
         'Bluefield_BMC',
@@ -315,6 +324,14 @@ def _add_oem(maker: MachineMaker, view: View, rshim: str, *, has_external: bool)
         machine.configure(rshim, str(body['HostRshim']))
         return Outcome()
 
+    def set_mode(caller: Caller, body: Body) -> Outcome:
+        machine.configure(NIC_MODE, str(body['Mode']))
+        return Outcome()
+
+    def described(name: str, values: tuple[str, ...]) -> Body:
+        shown = {'Name': name, 'DataType': 'String', 'Required': True, 'AllowableValues': list(values)}
+        return {'Parameters': [shown]}
+
     values = ('Disabled', 'Enabled')
     view.tree.add(
         Resource(
@@ -325,7 +342,7 @@ def _add_oem(maker: MachineMaker, view: View, rshim: str, *, has_external: bool)
                 'BaseMAC': mac,
                 'Description': DESCRIPTION,
                 'HostRshim': machine.shown(rshim),
-                'Mode': machine.shown_in_force(f'{SYSTEM}/Bios/NicMode'),
+                'Mode': machine.shown(NIC_MODE),
                 **({'Connectx': {'ExternalHostPrivilege': ref(PRIVILEGES)}} if has_external else {}),
             },
             device=DEVICE,
@@ -334,24 +351,22 @@ def _add_oem(maker: MachineMaker, view: View, rshim: str, *, has_external: bool)
                     name='#HostRshim.Set',
                     target=f'{OEM}/Actions/HostRshim.Set',
                     parameters=(Parameter(name='HostRshim', required=True, allowed=values, show_allowed=False),),
-                    extra={
-                        'Parameters': [
-                            {
-                                'Name': 'HostRshim',
-                                'DataType': 'String',
-                                'Required': True,
-                                'AllowableValues': list(values),
-                            }
-                        ]
-                    },
+                    extra=described('HostRshim', values),
                     invoke=set_rshim,
+                ),
+                ResourceAction(
+                    name='#Mode.Set',
+                    target=f'{OEM}/Actions/Mode.Set',
+                    parameters=(Parameter(name='Mode', required=True, allowed=MODES, show_allowed=False),),
+                    extra=described('Mode', MODES),
+                    invoke=set_mode,
                 ),
             ),
         )
     )
 
 
-def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str, *, has_preset: bool) -> None:
+def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str, *, has_preset: bool, has_sriov: bool) -> None:
     add_chassis(
         view,
         'Card1',
@@ -381,6 +396,7 @@ def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str
         component=f'{bmc}/DPU_NIC',
         device=DEVICE,
         oem=(lambda: {'Nvidia': {'@odata.type': ADAPTER_TYPE, 'HostPrivilegeConfig': ref(CONFIG)}}) if has_preset else None,
+        sriov=SRIOV if has_sriov else None,
     )
     add_chassis(
         view,

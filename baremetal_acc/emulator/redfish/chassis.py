@@ -269,8 +269,12 @@ def add_network_adapter(
     part_number: str | None = None,
     device: str | None = None,
     oem: Callable[[], Body] | None = None,
+    sriov: str | None = None,
 ) -> None:
-    """Add a NetworkAdapter with a port and a function for each MAC address."""
+    """Add a NetworkAdapter with a port and a function for each MAC address.
+
+    :param sriov: key of the setting that enables virtual functions, which is written into the Settings of the adapter.
+    """
     uri = f'{chassis}/NetworkAdapters/{name}'
     ports = [f'{uri}/Ports/{number}' for number in range(len(macs))]
     functions = [f'{uri}/NetworkDeviceFunctions/{number}' for number in range(len(macs))]
@@ -280,6 +284,8 @@ def add_network_adapter(
             'Links': {'Ports': refs(ports), 'NetworkDeviceFunctions': refs(functions)},
             'ControllerCapabilities': {'NetworkPortCount': len(macs), 'NetworkDeviceFunctionCount': len(macs)},
         }
+        if sriov is not None:
+            controller['ControllerCapabilities'] |= virtualization(view.machine.shown_in_force(sriov))
         if component is not None:
             controller['FirmwarePackageVersion'] = view.machine.shown_version(component)
         body: Body = {
@@ -294,6 +300,8 @@ def add_network_adapter(
         given = {'Model': model, 'SerialNumber': serial, 'PartNumber': part_number}
         if oem is not None:
             body['Oem'] = oem()
+        if sriov is not None:
+            body['@Redfish.Settings'] = {'@odata.type': '#Settings.v1_4_0.Settings', 'SettingsObject': ref(f'{uri}/Settings')}
         return body | {key: value for key, value in given.items() if value is not None}
 
     def port(number: int) -> Callable[[], Body]:
@@ -319,13 +327,33 @@ def add_network_adapter(
             'Ethernet': {'MACAddress': macs[number], 'PermanentMACAddress': macs[number], 'MTUSize': 1500},
             'AssignablePhysicalNetworkPorts': refs([ports[number]]),
             'Status': status(),
+            **({} if sriov is None else {'VirtualFunctionsEnabled': view.machine.shown_in_force(sriov)}),
         }
+
+    def virtualization(enabled: object) -> Body:
+        return {'VirtualizationOffload': {'SRIOV': {'SRIOVVEPACapable': True, 'SRIOVEnabled': enabled}}}
 
     view.tree.add(
         Resource(uri=uri, type='#NetworkAdapter.v1_12_0.NetworkAdapter', render=render, device=device),
         collection(f'{uri}/Ports', 'Port', ports, device=device),
         collection(f'{uri}/NetworkDeviceFunctions', 'NetworkDeviceFunction', functions, device=device),
     )
+    if sriov is not None:
+        key = sriov
+        writable = {'SRIOVEnabled': view.setting(key, (bool,))}
+        view.tree.add(
+            Resource(
+                uri=f'{uri}/Settings',
+                type='#NetworkAdapter.v1_12_0.NetworkAdapter',
+                render=lambda: {
+                    'Id': 'Settings',
+                    'Name': f'{name} Settings',
+                    'Controllers': [{'ControllerCapabilities': virtualization(view.machine.shown(key))}],
+                },
+                writable=lambda: {'Controllers': ({'ControllerCapabilities': {'VirtualizationOffload': {'SRIOV': writable}}},)},
+                device=device,
+            )
+        )
     for number in range(len(macs)):
         view.tree.add(
             Resource(uri=ports[number], type='#Port.v1_15_0.Port', render=port(number), device=device),

@@ -44,7 +44,7 @@ from baremetal_acc_ironic.steps.definitions import Step
 LOG = log.getLogger(__name__)
 
 EMPTY_ASKS_FOR_NOTHING = frozenset({'firmware', 'revocations', 'functions', 'block', 'count', 'security_floor'})
-ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'custody', 'takes', 'bmc_users'})
+ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'custody', 'takes', 'bmc_users', 'sriov', 'dpu_mode'})
 LESSENS = frozenset({'downgrade', 'waiver', 'tenants_program', 'offer', 'offer_class', 'on_leave'})
 """The keys of a baseline rule by what they may do to a node that does not match the rule; ``name`` and ``match`` are left
 out."""

@@ -33,7 +33,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, to_be_closed
 from baremetal_acc.model.watched_resource import WatchedResource
-from baremetal_acc.planning import watch, watch_alarms
+from baremetal_acc.planning import card_settings, watch, watch_alarms
 from baremetal_acc.planning.trouble import CertificateUnreadable, NoCertificate, NotHandedOver
 from baremetal_acc.planning.watch_alarms import Alarm, TroubleKind, WatchTrouble
 from baremetal_acc.policy.baseline_rules import DriftAction
@@ -274,6 +274,7 @@ class _Round:
         if self._tools is not None:
             yield from watch.accounts(inventory, self._tools.baseline, target_of(self._task).node)
             yield from bmc_settings.troubles(self._task, self._rounds, self._tools.baseline, inventory, self._now)
+            yield from card_settings.troubles(inventory, self._tools.baseline, target_of(self._task).node)
         if handed is None:
             yield watch.unproven(NotHandedOver(state=self._task.node.provision_state))
             if self._tools is not None:

@@ -1,0 +1,3 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of NVIDIA cards."""

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read the mode of a BlueField DPU from its own BMC: DPU mode, or NIC mode.
+
+What hardware: BlueField-2 and -3 with a BMC of their own. The BMC of the host does not show the mode.
+How it is found: the extension of the card's System has ``Mode``, or the System's Bios has the attribute ``NicMode``. Both count
+where both are shown.
+What the two mean: ``Mode`` is the setting of the network part, as it is set; it takes effect with a power cycle. ``NicMode`` of
+Bios is what the card's last start has reported; its Settings hold what the next start takes.
+What it cannot prove: on a card that shows ``Mode`` alone, that it is in effect.
+What it was tried on: the recording nvidia/bluefield3 (DPU mode); the emulator; no hardware.
+
+Source: NVIDIA BlueField BMC Software 26.01, BlueField Modes of Operation Configuration; NVIDIA/bmcweb, which reads and sets
+``Mode`` as one property; recording nvidia/bluefield3.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from baremetal_acc.bmc.driver import Document, Reader
+from baremetal_acc.card_settings.property_place import PropertyPlace, Unreadable, at, linked
+from baremetal_acc.locks.property_reading import MISSING, Readers
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.card_setting import CardSetting, CardSettingReading, DpuMode
+
+MODES = {'DpuMode': DpuMode.DPU.value, 'NicMode': DpuMode.NIC.value}
+"""The words of the BMC, for ``Mode`` and ``NicMode`` alike."""
+
+_LONGEST = 80
+
+
+def _mode(value: object) -> str | None:
+    """Put a mode into words. A text that is no known mode is shown as it is: it differs from each mode."""
+    return MODES.get(value, value[:_LONGEST]) if isinstance(value, str) and value.strip() else None
+
+
+class BluefieldMode:
+    """See the module."""
+
+    name = 'bluefield_mode'
+    setting = CardSetting.DPU_MODE
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader]) -> tuple[CardSettingReading, ...]:
+        """Return one reading for each of the two properties that a System of the device shows."""
+        by_bmc = Readers(readers)
+        found: list[CardSettingReading] = []
+        for ref in accelerator.refs:
+            reader = by_bmc.of(ref.bmc)
+            if reader is None or ref.uri.rsplit('/', 1)[0] != '/redfish/v1/Systems':
+                continue
+            system, why = by_bmc.document(ref)
+            if system is None:
+                found.append(_place('Oem', 'Nvidia', 'Mode').unread(ref, why or 'could not be read'))
+            else:
+                found += _system(reader, system)
+        return tuple(found)
+
+
+def _place(*path: str) -> PropertyPlace:
+    return PropertyPlace(setting=CardSetting.DPU_MODE, mechanism=BluefieldMode.name, path=path, words=_mode)
+
+
+def _system(reader: Reader, system: Document) -> Iterator[CardSettingReading]:
+    extension = at(system.body, 'Oem', 'Nvidia')
+    if not isinstance(extension, Mapping):
+        return
+    inner = _place('Oem', 'Nvidia', 'Mode')
+    if inner.is_shown(system):
+        yield inner.read(reader, system)
+    else:
+        yield from _linked(reader, extension.get('@odata.id', MISSING), _place('Mode'))
+    yield from _linked(reader, at(system.body, 'Bios', '@odata.id'), _place('Attributes', 'NicMode'))
+
+
+def _linked(reader: Reader, link: object, place: PropertyPlace) -> Iterator[CardSettingReading]:
+    found = linked(reader, link)
+    if isinstance(found, Unreadable):
+        yield place.unread(found.ref, found.reason)
+    elif found is not None and place.is_shown(found):
+        yield place.read(reader, found)
