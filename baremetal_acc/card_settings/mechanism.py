@@ -5,7 +5,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from baremetal_acc.bmc.driver import Reader
+from baremetal_acc.bmc.driver import Reader, Writer
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.card_setting import CardSetting, CardSettingReading
 
@@ -22,4 +22,10 @@ class CardSettingMechanism(Protocol):
         A property that cannot be read gives a reading with the reason; this never raises an error of the BMC.
 
         :param readers: those of all BMCs on which the device has resources.
+        """
+
+    def set(self, writer: Writer, reading: CardSettingReading, value: str) -> None:
+        """Set a value, which is one of ``sets`` of the reading. Whether it took effect is seen by reading again.
+
+        :raises BmcError: it was not accepted.
         """

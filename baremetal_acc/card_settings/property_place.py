@@ -8,8 +8,8 @@ Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject; DSP0266, section "Setti
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.driver import Document, Reader
-from baremetal_acc.errors import BmcError, is_not_found
+from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
+from baremetal_acc.errors import BmcError, BmcUnsupported, is_not_found
 from baremetal_acc.locks.property_reading import LONGEST, MISSING, literal, where
 from baremetal_acc.model.card_setting import CardSetting, CardSettingReading
 from baremetal_acc.model.lock import ResetKind
@@ -126,6 +126,36 @@ def at(body: object, *path: str | int) -> object:
         else:
             return MISSING
     return value
+
+
+def write(writer: Writer, reading: CardSettingReading, value: object) -> None:
+    """PATCH the property of a reading, in the Settings of its resource where there are any.
+
+    Source: DSP0266, section "PATCH on array properties": ``{}`` stands for an element that stays.
+
+    :raises BmcUnsupported: the resource does not show the property any more. ``BmcError``: it was not accepted.
+    """
+    path = tuple(int(part) if part.isdigit() else part for part in reading.field.split('/'))
+    shown = writer.fresh(reading.ref.uri)
+    if at(shown.body, *path) is MISSING:
+        raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {reading.field}')
+    target = shown if reading.settings is None else writer.fresh(reading.settings.uri)
+    body = _nested(target.body, path, value)
+    if isinstance(body, dict):
+        writer.patch(target, body)
+
+
+def _nested(shown: object, path: tuple[str | int, ...], value: object) -> object:
+    """Return the body of a PATCH: the value at its path, and an empty object for each other element of an array."""
+    if not path:
+        return value
+    name = path[0]
+    inner = _nested(at(shown, name), path[1:], value)
+    if isinstance(name, str):
+        found: JsonObject = {name: inner}
+        return found
+    length = max(len(shown) if isinstance(shown, list) else 0, name + 1)
+    return [inner if position == name else {} for position in range(length)]
 
 
 def elements(body: object, name: str) -> Iterator[int]:

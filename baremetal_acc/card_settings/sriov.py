@@ -6,6 +6,9 @@ What hardware: network adapters and FPGAs behind a BMC that shows one of the pro
 How it is found: ``SRIOVEnabled`` of each controller of a NetworkAdapter, ``VirtualFunctionsEnabled`` of each
 NetworkDeviceFunction of it, ``FPGA.PCIeVirtualFunctions`` of a Processor: 0 is ``disabled``, a larger number ``enabled``. All
 that are shown count. Where one NetworkDeviceFunction of an adapter shows its property, each of them has to.
+What it can set: ``SRIOVEnabled``, and ``PCIeVirtualFunctions`` to 0: how many there should be, no rule says.
+``VirtualFunctionsEnabled`` is read-only. Where the resource has Settings, they are written, and the value takes effect with a
+reset of the card's System; a card without a System cannot be reset, and is not set.
 What it cannot prove: that no software on the host has enabled virtual functions since the BMC has read the card. What a card
 could do (``SRIOVVEPACapable``, ``MaxVirtualFunctions``), and the settings of the host's BIOS, say nothing about the card.
 What it was tried on: the recordings dmtf/smartnic, hpe/dl380a-gen11-2xh100nvl (adapters that are no accelerators) and
@@ -15,14 +18,16 @@ Source: DSP8010 2025.4, NetworkAdapter v1_12_0, SRIOV; NetworkDeviceFunction v1_
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from baremetal_acc.bmc.driver import Document, Reader
-from baremetal_acc.card_settings.property_place import PropertyPlace, Unreadable, at, elements, linked
+from baremetal_acc.bmc.driver import Document, Reader, Writer
+from baremetal_acc.card_settings.property_place import PropertyPlace, Unreadable, at, elements, linked, write
 from baremetal_acc.errors import BmcError, is_not_found
 from baremetal_acc.locks.property_reading import Readers, where
 from baremetal_acc.locks.property_reading import linked as links_of
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.card_setting import CardSetting, CardSettingReading, Sriov
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
 MOST = 256
@@ -61,7 +66,24 @@ class StandardSriov:
                 found.append((_controller(0) if of_adapter else _FPGA).unread(ref, why or 'could not be read'))
             else:
                 found += _adapter(reader, document) if of_adapter else _shown(reader, document, _FPGA)
-        return tuple(found)
+        return tuple(_resettable(one, accelerator.system) for one in found)
+
+    def set(self, writer: Writer, reading: CardSettingReading, value: str) -> None:
+        """PATCH the property.
+
+        :raises BmcError: it was not accepted.
+        """
+        enabled = value == Sriov.ENABLED
+        write(writer, reading, int(enabled) if reading.field == _FPGA.field else enabled)
+
+
+def _resettable(reading: CardSettingReading, system: Ref | None) -> CardSettingReading:
+    """Return a reading with the reset that a written value needs: one in a Settings resource is not in effect before."""
+    if not reading.sets or reading.settings is None:
+        return reading
+    if system is None:
+        return replace(reading, sets=())
+    return replace(reading, needs=ResetKind.SYSTEM_RESET, reset=system)
 
 
 def _controller(position: int) -> PropertyPlace:
@@ -70,6 +92,7 @@ def _controller(position: int) -> PropertyPlace:
         mechanism=StandardSriov.name,
         path=('Controllers', position, *_ENABLED),
         words=_boolean,
+        sets=(Sriov.ENABLED.value, Sriov.DISABLED.value),
     )
 
 
@@ -79,7 +102,11 @@ _FUNCTION = PropertyPlace(
 """Read-only in DMTF's schema."""
 
 _FPGA = PropertyPlace(
-    setting=CardSetting.SRIOV, mechanism=StandardSriov.name, path=('FPGA', 'PCIeVirtualFunctions'), words=_number
+    setting=CardSetting.SRIOV,
+    mechanism=StandardSriov.name,
+    path=('FPGA', 'PCIeVirtualFunctions'),
+    words=_number,
+    sets=(Sriov.DISABLED.value,),
 )
 
 

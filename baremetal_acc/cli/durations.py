@@ -14,7 +14,18 @@ from statistics import median_low
 
 from baremetal_acc.cli.state import TargetStore
 from baremetal_acc.errors import StateError
-from baremetal_acc.model.action import Action, CheckImage, Engage, Flash, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.action import (
+    Action,
+    CheckImage,
+    Engage,
+    Flash,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    SetCardSetting,
+    Withdraw,
+)
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.plan import Plan
 
@@ -56,6 +67,8 @@ def _kind(action: Action) -> tuple[str, ...]:
     match action:
         case Flash() | Program():
             return type(action).__name__, action.image, action.content or '', action.ref.bmc
+        case SetCardSetting():
+            return type(action).__name__, action.mechanism, action.value
         case Engage() | Release():
             return type(action).__name__, action.mechanism
         case Reset():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from baremetal_acc.cli.output import documents
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, RestoreSetting
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, RestoreSetting, SetCardSetting
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -92,7 +92,11 @@ def of_job(
     :param labels: labels of the devices, by id.
     :param verified: time of the final verification.
     """
-    changes = [i for i in job.items if isinstance(i.action, Engage | Flash | Program | Release | Reset | RestoreSetting)]
+    changes = [
+        i
+        for i in job.items
+        if isinstance(i.action, Engage | Flash | Program | Release | Reset | RestoreSetting | SetCardSetting)
+    ]
     shown = [(i, documents.action(i.action, labels)) for i in changes[:_MOST_ACTIONS]]
     return HistoryEntry(
         id=job.id,

@@ -5,7 +5,17 @@
 from baremetal_acc import execution
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.errors import AccError, NotMet, Refused, WriteFailed
-from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose, RestoreSetting
+from baremetal_acc.model.action import (
+    Action,
+    Engage,
+    Flash,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    RestoreSetting,
+    SetCardSetting,
+)
 from baremetal_acc.model.job import Done, Job, Outcome
 from baremetal_acc.model.job_item import ItemState
 from baremetal_acc.model.ref import AcceleratorId
@@ -25,7 +35,7 @@ def find_locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
     return frozenset(device for device, _ in engaged) - left - open_ones
 
 
-_WRITES = (Release, Flash, Program, Reset, Engage, RestoreSetting)
+_WRITES = (Release, Flash, Program, Reset, Engage, RestoreSetting, SetCardSetting)
 
 
 def _is_hold(action: Action) -> bool:
@@ -33,8 +43,9 @@ def _is_hold(action: Action) -> bool:
 
 
 def _touched_cards(job: Job) -> bool:
-    """Whether the job has, or may have, released a lock or sent an image; engaging locks alone does not count."""
-    return any(i.state.begun and not i.untouched and isinstance(i.action, Release | Flash | Program) for i in job.items)
+    """Whether the job has, or may have, released a lock, sent an image or set a setting; engaging locks does not count."""
+    kinds = Release | Flash | Program | SetCardSetting
+    return any(i.state.begun and not i.untouched and isinstance(i.action, kinds) for i in job.items)
 
 
 def judge_job(

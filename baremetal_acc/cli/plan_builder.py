@@ -18,7 +18,7 @@ from baremetal_acc.cli.target_verdict import custody_of, judge, labels, relevant
 from baremetal_acc.errors import BmcBusy, BmcError, BmcUnsupported, ImageError, UsageError
 from baremetal_acc.execution import Target, Tools, lifecycle
 from baremetal_acc.execution.observation import Bmcs
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, RestoreSetting
+from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, RestoreSetting, SetCardSetting
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, UploadWay
@@ -255,7 +255,9 @@ def programming(
 def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | None, tuple[str, ...]]:
     """The tools, devices and slots that a stored job was begun with, derived from the job."""
     writes = [i.action for i in job.items if isinstance(i.action, Program)]
-    touched = frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program | Engage | Release))
+    touched = frozenset(
+        i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program | SetCardSetting | Engage | Release)
+    )
     if job.step == Verb.PROGRAM:
         pairs = tuple((a.slot, a.function) for a in writes)
         devices = frozenset(a.accelerator for a in writes)

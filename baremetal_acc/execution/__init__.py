@@ -30,7 +30,7 @@ from baremetal_acc.execution.power import power_off
 from baremetal_acc.execution.retry_policy import blind
 from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.execution.target_identity import bound, origin
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, Stage
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, SetCardSetting, Stage
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Job, Outcome, Wait
 from baremetal_acc.model.job_item import ItemState
@@ -185,11 +185,11 @@ def _see_rights(job: Job, move: DueActions, bmcs: Bmcs) -> None:
 
     :raises BmcNotAuthorised: it may not. ``BmcError``: that could not be found out.
     """
-    changes = Release | Flash | Program | Reset | Engage
+    changes = Release | Flash | Program | SetCardSetting | Reset | Engage
     if job.writing or not any(isinstance(job.items[p].action, changes) for p in move.perform):
         return
     planned = [i.action for i in job.items if not i.state.ended]
-    written = {a.ref.bmc for a in planned if isinstance(a, Release | Flash | Program | Engage)}
+    written = {a.ref.bmc for a in planned if isinstance(a, Release | Flash | Program | SetCardSetting | Engage)}
     for name in sorted(written):
         bmcs[name].may_write()
 

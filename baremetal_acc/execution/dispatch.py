@@ -5,6 +5,7 @@
 from collections.abc import Iterable, Iterator
 
 from baremetal_acc.errors import AccError
+from baremetal_acc.execution.card_setting import set_card_setting
 from baremetal_acc.execution.checking import check_idle, check_image
 from baremetal_acc.execution.finish import publish
 from baremetal_acc.execution.firmware_update import go_on, write
@@ -12,7 +13,18 @@ from baremetal_acc.execution.locking import engage, release
 from baremetal_acc.execution.power import reset
 from baremetal_acc.execution.setting_restore import restore_setting
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, RestoreSetting, Withdraw
+from baremetal_acc.model.action import (
+    CheckImage,
+    Engage,
+    Flash,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    RestoreSetting,
+    SetCardSetting,
+    Withdraw,
+)
 from baremetal_acc.model.job import Job
 from baremetal_acc.planning.due_actions import DueActions
 
@@ -20,7 +32,8 @@ from baremetal_acc.planning.due_actions import DueActions
 def needs_inventory(move: DueActions) -> bool:
     """Whether an action is due that is performed only on what a fresh inspection shows."""
     due = [move.job.items[p] for p in move.perform]
-    return any(isinstance(i.action, Release | Flash | Program | Engage) and i.progress is None for i in due)
+    kinds = Release | Flash | Program | SetCardSetting | Engage
+    return any(isinstance(i.action, kinds) and i.progress is None for i in due)
 
 
 def one_for_each_upload(job: Job, positions: Iterable[int]) -> Iterator[int]:
@@ -54,6 +67,8 @@ def perform(at: StepContext) -> Job:
                 return go_on(at, action, at.item.progress)
             case Flash() | Program():
                 return write(at)
+            case SetCardSetting() as action:
+                return set_card_setting(at, action)
             case Reset() as action:
                 return reset(at, action)
             case RestoreSetting() as action:

@@ -15,7 +15,18 @@ from baremetal_acc.execution.job_polling import read_tasks
 from baremetal_acc.execution.observation import check, sessions, unprotected
 from baremetal_acc.execution.power import held, off_again
 from baremetal_acc.execution.step_context import StepContext
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, RestoreSetting, Stage, stage
+from baremetal_acc.model.action import (
+    Engage,
+    Flash,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    RestoreSetting,
+    SetCardSetting,
+    Stage,
+    stage,
+)
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.interference import InterferenceKind
 from baremetal_acc.model.inventory import Inventory, PowerState, TaskReading
@@ -25,7 +36,7 @@ from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.subject import CUSTODY, SubjectKind
 from baremetal_acc.model.verdict import Finding, Verdict
-from baremetal_acc.planning import bundle_parts, interference, lock_changes, rollback, succession, write_outcomes
+from baremetal_acc.planning import bundle_parts, card_settings, interference, lock_changes, rollback, succession, write_outcomes
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.planning.job_items import ended
@@ -80,7 +91,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     still_open = unprotected(verdict)
     # A job that has failed has its reasons: only open locks are added, as other findings would repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
-    wrong = write_outcomes.wrong(job, inventory)
+    wrong = write_outcomes.wrong(job, inventory) | card_settings.not_in_effect(job, inventory)
     if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
         return job
     told = bundle_parts.read_back(job, tools.catalogue, inventory, others)
@@ -269,7 +280,7 @@ def _changes(item: Item) -> bool:
     Powering a host off brings nothing back, however long the job waits.
     """
     match item.action:
-        case Flash() | Program():
+        case Flash() | Program() | SetCardSetting():
             return item.state is not ItemState.SKIPPED
         case Reset() as reset:
             return item.state is not ItemState.SKIPPED and reset.purpose is not ResetPurpose.HOLD
@@ -287,6 +298,8 @@ def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
         return False  # no root gets pinned during the job
     if finding.subject.kind is SubjectKind.BMC_SETTING:
         return False  # no write or reset of a card changes it
+    if finding.subject.kind is SubjectKind.CARD_SETTING and not _is_set(finding, job):
+        return False
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
 
 
@@ -294,6 +307,12 @@ def _written(finding: Finding, job: Job) -> bool:
     """Whether the job has written the device that a finding is about."""
     written = (i.action for i in job.items if i.state is not ItemState.SKIPPED and isinstance(i.action, Flash | Program))
     return finding.accelerator in {a.accelerator for a in written}
+
+
+def _is_set(finding: Finding, job: Job) -> bool:
+    """Whether the job has set a setting of the device that a finding is about."""
+    done = (i.action for i in job.items if i.state is ItemState.DONE and isinstance(i.action, SetCardSetting))
+    return finding.accelerator in {action.accelerator for action in done}
 
 
 def publish(at: StepContext) -> Job:

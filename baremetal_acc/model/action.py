@@ -7,6 +7,7 @@ from dataclasses import field as of_dataclass
 from enum import IntEnum, StrEnum
 
 from baremetal_acc.model.bmc_state import BmcSetting
+from baremetal_acc.model.card_setting import CardSetting
 from baremetal_acc.model.codec import SPARSE
 from baremetal_acc.model.firmware import ItemIdentity
 from baremetal_acc.model.lock import ResetKind, Scope, WritePath
@@ -127,6 +128,26 @@ class Program:
     installed: str | None = field(default=None, metadata=SPARSE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCardSetting:
+    """Set a setting of a card to the value that a rule demands.
+
+    :ivar mechanism: as in the reading, like ``ref`` and ``field``.
+    :ivar value: the demanded value, in the words of the rules.
+    :ivar expects: the value that the plan saw; any other value, except the demanded one, refuses the action.
+    :ivar needs: the reset with which the value takes effect.
+    """
+
+    accelerator: AcceleratorId
+    setting: CardSetting
+    mechanism: str
+    ref: Ref
+    field: str
+    value: str
+    expects: str | None
+    needs: ResetKind = ResetKind.NONE
+
+
 class ResetPurpose(StrEnum):
     """Why a System is reset.
 
@@ -204,7 +225,7 @@ class Publish:
     """Publish to placement what was verified."""
 
 
-Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | RestoreSetting | Publish
+Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | RestoreSetting | SetCardSetting | Publish
 
 
 class Stage(IntEnum):
@@ -237,7 +258,7 @@ def stage(action: Action) -> Stage:
             return Stage.CHECK
         case Release():
             return Stage.RELEASE
-        case Flash() | Program():
+        case Flash() | Program() | SetCardSetting():
             return Stage.WRITE
         case RestoreSetting():
             return Stage.SETTINGS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, SetCardSetting
 from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.interference import HeldOff, Interference
 from baremetal_acc.model.job_item import Item
@@ -96,7 +96,8 @@ class Job:
     def writing(self) -> bool:
         """Whether something was written or is about to be, and the job has not ended: nobody else may change power or cards."""
         return not self.ended and any(
-            i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in self.items
+            i.state.begun and isinstance(i.action, Release | Flash | Program | SetCardSetting | Reset | Engage)
+            for i in self.items
         )
 
     @property
@@ -112,7 +113,8 @@ class Job:
     @property
     def devices(self) -> frozenset[AcceleratorId]:
         """The devices that the job's actions are for: they were there when the plan was made."""
-        return frozenset(i.action.accelerator for i in self.items if isinstance(i.action, Release | Flash | Program | Engage))
+        kinds = Release | Flash | Program | SetCardSetting | Engage
+        return frozenset(i.action.accelerator for i in self.items if isinstance(i.action, kinds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

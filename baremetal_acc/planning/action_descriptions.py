@@ -13,6 +13,7 @@ from baremetal_acc.model.action import (
     Reset,
     ResetPurpose,
     RestoreSetting,
+    SetCardSetting,
     Withdraw,
 )
 from baremetal_acc.model.inventory import Complaint
@@ -52,6 +53,8 @@ def describe(action: Action) -> str:
             return f'engage {action.mechanism} of {_protected(action)} at {action.ref}'
         case RestoreSetting():
             return f'restore {action.setting} of BMC {action.ref.bmc} at {action.ref.uri}'
+        case SetCardSetting():
+            return f'set {action.setting} of {action.accelerator} to {action.value} at {action.ref}'
         case CheckImage():
             return f'check image {action.image}'
         case Withdraw():

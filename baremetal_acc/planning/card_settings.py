@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from baremetal_acc.model import subject
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.action import SetCardSetting
 from baremetal_acc.model.card_setting import CardSetting, CardSettingReading, CardSettingResult
 from baremetal_acc.model.finding import CardSettingFound
 from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.verdict import Finding, Met
 from baremetal_acc.planning.trouble import SettingNotMet
 from baremetal_acc.planning.watch_alarms import TroubleKind, WatchTrouble
@@ -85,3 +89,74 @@ def compared(demand: CardSettingDemand, readings: tuple[CardSettingReading, ...]
     if hidden or not mine:
         return found(CardSettingResult.NOT_SHOWN, *hidden)
     return found(CardSettingResult.MATCHES, *mine)
+
+
+# ---------------------------------------------------------------------------------------------------------------- setting
+
+
+def changes(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[SetCardSetting, CardSettingReading]]:
+    """Yield what a plan sets back on a device, each with its reading, where a rule says so and a mechanism can.
+
+    A setting that is not shown, or could not be read, is not written: nobody could tell what the write has done.
+    """
+    for demand, _ in wanted.settings:
+        fact = compared(demand, accelerator.settings)
+        if not demand.restores or fact.result not in _CERTAIN:
+            continue
+        mine = [r for r in accelerator.settings or () if r.setting is demand.setting and demand.expected in r.sets]
+        # Where all of them show the value already, it is set, and takes effect with the reset.
+        for reading in [r for r in mine if not is_set(r, demand.expected)] or mine:
+            action = SetCardSetting(
+                accelerator=accelerator.id,
+                setting=demand.setting,
+                mechanism=reading.mechanism,
+                ref=reading.ref,
+                field=reading.field,
+                value=demand.expected,
+                expects=reading.value,
+                needs=reading.needs,
+            )
+            yield action, reading
+
+
+def reading_of(action: SetCardSetting, inventory: Inventory | None) -> CardSettingReading | None:
+    """Return the present reading of the property that an action sets."""
+    card = None if inventory is None else inventory.accelerator(action.accelerator)
+    wanted = (action.mechanism, action.ref, action.field)
+    return next((r for r in (None if card is None else card.settings) or () if r.place == wanted), None)
+
+
+def is_set(reading: CardSettingReading, value: str) -> bool:
+    """Whether a value is in effect and stays, or is what takes effect later."""
+    return reading.reason is None and value == (reading.value if reading.pending is None else reading.pending)
+
+
+def is_written(reading: CardSettingReading, action: SetCardSetting) -> bool:
+    """Whether a reading after the write shows the value.
+
+    Where no resource shows what takes effect later, a value that needs a reset may be shown only after it.
+    """
+    return is_set(reading, action.value) or (reading.settings is None and action.needs is not ResetKind.NONE)
+
+
+def not_in_effect(job: Job, inventory: Inventory) -> dict[int, str]:
+    """Return the settings that a job has set and that are not in effect in the end, by position, with what is shown."""
+    found = {}
+    for position, item in enumerate(job.items):
+        action = item.action
+        if not isinstance(action, SetCardSetting) or item.state is not ItemState.DONE:
+            continue
+        reading = reading_of(action, inventory)
+        if reading is None or (reading.value, reading.pending, reading.reason) != (action.value, None, None):
+            found[position] = f'the BMC accepted it, but {told(reading)}'
+    return found
+
+
+def told(reading: CardSettingReading | None) -> str:
+    """Return what a property shows, as part of a message."""
+    if reading is None or (reading.value is None and reading.reason is None):
+        return 'the setting is not shown'
+    if reading.reason is not None:
+        return f'the setting could not be read: {reading.reason}'
+    later = '' if reading.pending is None else f', and {reading.pending} is set for the next reset'
+    return f'the setting is {reading.value}{later}'

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, ResetPurpose, SetCardSetting, Stage, stage
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind
@@ -59,6 +59,13 @@ def select_writes(job: Job, sight: Sight) -> list[int]:
             cards |= theirs
             due += together
     return due
+
+
+def select_settings(job: Job) -> list[int]:
+    """Return the positions of the settings of cards that may be set now: after all writes of images have ended."""
+    if next(unfinished_writes(job), None) is not None:
+        return []
+    return [n for n, i in enumerate(job.items) if isinstance(i.action, SetCardSetting) and not i.state.ended]
 
 
 def select_lock_changes(job: Job, at: Stage, now: datetime) -> list[int]:

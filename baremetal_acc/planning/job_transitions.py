@@ -12,14 +12,32 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from baremetal_acc.model.action import Action, Engage, Flash, Program, Release, Reset, ResetPurpose, Stage, stage
+from baremetal_acc.model.action import (
+    Action,
+    Engage,
+    Flash,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    SetCardSetting,
+    Stage,
+    stage,
+)
 from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.planning import interference
 from baremetal_acc.planning.action_descriptions import describe, objected
-from baremetal_acc.planning.due_actions import DueActions, select_lock_changes, select_performable, select_resets, select_writes
+from baremetal_acc.planning.due_actions import (
+    DueActions,
+    select_lock_changes,
+    select_performable,
+    select_resets,
+    select_settings,
+    select_writes,
+)
 from baremetal_acc.planning.job_items import ended, given_up, has_purpose, unfinished_writes, with_item
 from baremetal_acc.planning.job_readings import UNASKED, Sight
 from baremetal_acc.planning.reset_transitions import record_resets
@@ -88,7 +106,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: RetryLimits) -> Due
             # A write that was given up just now may still run, and was not counted in sight.foreign: poll again first.
             return DueActions(job=job)
         case Stage.WRITE:
-            return select_performable(job, select_writes(job, sight))
+            return select_performable(job, [*select_writes(job, sight), *select_settings(job)])
         case Stage.RESTART_BMC | Stage.RESET as at:
             return select_performable(job, select_resets(job, at))
         case Stage.RELEASE | Stage.ENGAGE | Stage.REENGAGE as at:
@@ -224,6 +242,8 @@ def _needed(job: Job, reset: Reset) -> bool:
                 return False
             case Engage() as engage:
                 return engage.needs is not ResetKind.NONE and item.state is not ItemState.SKIPPED
+            case SetCardSetting() as setting:
+                return setting.needs is not ResetKind.NONE and item.state.begun
             case Release():
                 return item.state.begun
             case _:

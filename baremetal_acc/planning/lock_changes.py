@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a change of a lock that the BMC has accepted and carries out later, until a reading of the lock shows it.
+"""Follow a change of a lock, or of a setting of a card, that the BMC carries out later, until a reading shows it.
 
 Where the BMC names a task, the task is followed first. When it has ended, or is gone, the lock is read until it shows the
 change, for as long as a device may take to show a change. Until then no other change of a lock is sent to that BMC: it may
@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.model.action import Engage, Release
+from baremetal_acc.model.action import Engage, Release, SetCardSetting
 from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import Item, ItemState
 from baremetal_acc.model.lock import LockReading, LockState, Scope
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import action_descriptions
+from baremetal_acc.planning import action_descriptions, card_settings
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.job_items import ended, with_item
 from baremetal_acc.planning.retry_limits import RetryLimits
+
+_CHANGES = (Engage, Release, SetCardSetting)
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
 
@@ -34,7 +36,7 @@ def tasks(job: Job) -> tuple[Ref, ...]:
 
 def own(job: Job) -> frozenset[Ref]:
     """Return every task by which a BMC has carried out a change of a lock for the job, or does."""
-    return frozenset(i.task for i in job.items if isinstance(i.action, Engage | Release) and i.task is not None)
+    return frozenset(i.task for i in job.items if isinstance(i.action, _CHANGES) and i.task is not None)
 
 
 def reads_back(job: Job) -> bool:
@@ -51,10 +53,10 @@ def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Re
 
     :param found: one that could not be read is missing.
     """
-    for position, item, _ in _under_way(job):
+    for position, item, action in _under_way(job):
         if not item.follows:
             if now > job.deadline and now - item.since > patience.settle + patience.reset:
-                why = 'the BMC accepted the change, but the lock could not be read since'
+                why = f'the BMC accepted the change, but {_noun(action)} could not be read since'
                 job = ended(job, position, ItemState.FAILED, now, why)
             continue
         task = None if item.task is None else found.get(item.task)
@@ -77,22 +79,37 @@ def read_back(job: Job, inventory: Inventory, now: datetime, patience: RetryLimi
     for position, item, action in _under_way(job):
         if item.follows:
             continue
-        reading = reading_of(action, inventory)
-        if reading is not None and _shows(item, action, reading):
+        is_shown, shown = _found(item, action, inventory)
+        if is_shown:
             job = ended(job, position, ItemState.DONE, now)
         elif now - item.since > patience.settle or now > job.deadline + patience.settle:
-            shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
             why = f'the BMC accepted the change, but {shown} after {patience.settle}{action_descriptions.objected(item)}'
             job = ended(job, position, ItemState.FAILED, now, why)
         else:
-            job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))
+            job = with_item(
+                job, position, replace(item, message=f'accepted by the BMC; waiting for {_noun(action)} to show it')
+            )
     return job
 
 
-def _under_way(job: Job) -> Iterator[tuple[int, Item, Engage | Release]]:
+def _under_way(job: Job) -> Iterator[tuple[int, Item, Engage | Release | SetCardSetting]]:
     for position, item in enumerate(job.items):
-        if item.state is ItemState.RUNNING and isinstance(item.action, Engage | Release):
+        if item.state is ItemState.RUNNING and isinstance(item.action, Engage | Release | SetCardSetting):
             yield position, item, item.action
+
+
+def _noun(action: Engage | Release | SetCardSetting) -> str:
+    return 'the setting' if isinstance(action, SetCardSetting) else 'the lock'
+
+
+def _found(item: Item, action: Engage | Release | SetCardSetting, inventory: Inventory) -> tuple[bool, str]:
+    """Return whether a reading shows the change, and what it shows."""
+    if isinstance(action, SetCardSetting):
+        setting = card_settings.reading_of(action, inventory)
+        return setting is not None and card_settings.is_written(setting, action), card_settings.told(setting)
+    reading = reading_of(action, inventory)
+    shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
+    return reading is not None and _shows(item, action, reading), shown
 
 
 def reading_of(action: Engage | Release, inventory: Inventory | None) -> LockReading | None:

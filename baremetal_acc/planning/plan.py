@@ -6,6 +6,7 @@ The plan lists actions in the order of their stages, refusals, and notes for the
 """
 
 import json
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from baremetal_acc.model.action import (
     Reset,
     ResetPurpose,
     RestoreSetting,
+    SetCardSetting,
     Withdraw,
     stage,
 )
@@ -39,7 +41,7 @@ from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.refusal import Refusal
 from baremetal_acc.model.subject import Subject, SubjectKind
-from baremetal_acc.planning import known_later, waivers
+from baremetal_acc.planning import card_settings, known_later, waivers
 from baremetal_acc.planning.identical_cards import left_out
 from baremetal_acc.planning.plan_bundles import complete_bundles, remember_demands
 from baremetal_acc.planning.plan_draft import PlanDraft, PlannedWrite, normal_place
@@ -55,13 +57,13 @@ from baremetal_acc.planning.plan_settings import plan_settings
 from baremetal_acc.planning.plan_writes import plan_firmware, plan_functions
 from baremetal_acc.planning.verify import note_unseen_firmware
 from baremetal_acc.policy.baseline_rules import Baseline, NodeFacts
-from baremetal_acc.policy.device_demands import counts, demands, idle
+from baremetal_acc.policy.device_demands import Demands, counts, demands, idle
 from baremetal_acc.scheduling.region_claims import changed
 from baremetal_acc.scheduling.schedulable import single
 
 
 class Part(StrEnum):
-    """What a plan may touch. Firmware and functions are separate, with different rights."""
+    """What a plan may touch. Firmware and functions are separate, with different rights. ``settings``: those of cards."""
 
     FIRMWARE = 'firmware'
     FUNCTIONS = 'functions'
@@ -128,6 +130,8 @@ def plan(
             plan_firmware(draft, accelerator, wanted)
         if Part.FUNCTIONS in parts:
             plan_functions(draft, accelerator, wanted)
+        if Part.SETTINGS in parts:
+            _plan_settings(draft, accelerator, wanted)
         if Part.UNLOCK in parts:
             release_all_locks(draft, accelerator, wanted)
     complete_bundles(draft, {a.id for a in chosen})
@@ -154,13 +158,14 @@ def plan(
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _refuse_wide_targets(draft, writes)
     _check_images(draft)
-    held = hold and (bool(writes or releases) or would_power_on(draft))
+    settings = [a for a in draft.actions if isinstance(a, SetCardSetting)]
+    held = hold and (bool(writes or releases or settings) or would_power_on(draft))
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
     draft.notes += known_later.notes(inventory, (*writes, *releases), host_systems(draft) if held else ())
     plan_resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
     _refuse_shared(draft)
     if Part.PUBLISH in parts:
-        touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
+        touched = tuple(sorted({a.accelerator for a in (*writes, *releases, *settings)}))
         if touched:
             # A function that somebody may have claimed must not change under its consumer: then the whole node is withdrawn.
             fixed = single(inventory, baseline, node, draft.catalogue)
@@ -190,6 +195,8 @@ def _order(action: Action) -> tuple[int, int, str]:
             order = int(action.wraps)
         case Reset():
             order = int(action.purpose is ResetPurpose.RESUME)
+        case SetCardSetting():
+            order = sys.maxsize  # after all images
         case Withdraw() | CheckImage() | RestoreSetting() | Publish():
             order = 0
     return (stage(action), order, json.dumps(encode(action)))
@@ -208,6 +215,14 @@ def _refuse_the_unseen(draft: PlanDraft, baseline: Baseline, node: NodeFacts, ch
     for rule, counted in counts(baseline, draft.inventory.accelerators, node):
         if not counted.met:
             draft.refuse(None, subjects.rule(rule.name), counted)
+
+
+def _plan_settings(draft: PlanDraft, accelerator: Accelerator, wanted: Demands) -> None:
+    """Plan the settings of a device that rules want set back, and the resets with which they take effect."""
+    for action, reading in card_settings.changes(accelerator, wanted):
+        draft.actions.append(action)
+        if reading.reset is not None:
+            draft.reset(reading.reset, reading.needs, f'{accelerator.label} {action.setting}')
 
 
 def _in_turn(writes: Iterable[PlannedWrite], inventory: Inventory) -> list[Flash | Program]:
@@ -275,6 +290,10 @@ def _refuse_shared(draft: PlanDraft) -> None:
                 if action.ref in shared or device.id in whole:
                     part = _part(action)
                     draft.refuse(device, part, r.SharedResource(ref=action.ref))
+            case SetCardSetting():
+                device = devices[action.accelerator]
+                if action.ref in shared or device.id in whole:
+                    draft.refuse(device, subjects.card_setting(action.setting), r.SharedResource(ref=action.ref))
             case Reset():
                 for ref in (action.system, action.by):
                     if ref is not None and ref in shared:

@@ -9,7 +9,7 @@ from baremetal_acc.model import note as n
 from baremetal_acc.model import refusal as r
 from baremetal_acc.model import subject as subjects
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.action import Action, Engage, Release, RestoreSetting
+from baremetal_acc.model.action import Action, Engage, Release, RestoreSetting, SetCardSetting
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritablePart, WritePath, closed_by_us
 from baremetal_acc.model.note import Note
@@ -58,7 +58,7 @@ def locks_left_closed(draft: PlanDraft, accelerator: Accelerator) -> Iterator[No
 
 def plan_lockdowns(draft: PlanDraft, *, engage: bool) -> None:
     """Release a lockdown before the other changes of its BMC, and engage it after them: it blocks changes of all settings."""
-    changed = {a.ref.bmc for a in draft.actions if isinstance(a, RestoreSetting)}
+    changed = {a.ref.bmc for a in draft.actions if isinstance(a, RestoreSetting | SetCardSetting)}
     changed |= {a.ref.bmc for a in draft.actions if isinstance(a, Release | Engage) and not a.wraps}
     for accelerator in draft.inventory.accelerators:
         for reading in accelerator.locks:

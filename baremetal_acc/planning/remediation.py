@@ -19,13 +19,24 @@ from baremetal_acc.model.action import (
     Release,
     Reset,
     RestoreSetting,
+    SetCardSetting,
     Withdraw,
 )
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.note import Note, NotMended
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.refusal import Refusal
-from baremetal_acc.model.subject import PRESENT, QUARANTINE, RELOCK, SubjectKind, bmc_setting, firmware, function, rule
+from baremetal_acc.model.subject import (
+    PRESENT,
+    QUARANTINE,
+    RELOCK,
+    SubjectKind,
+    bmc_setting,
+    card_setting,
+    firmware,
+    function,
+    rule,
+)
 from baremetal_acc.model.verdict import Finding
 
 _OF_A_WHOLE_CARD = frozenset({
@@ -66,6 +77,8 @@ def _mends(action: Action, finding: Finding) -> bool:
             return about == RELOCK and mine
         case RestoreSetting():
             return about == bmc_setting(action.ref.bmc, action.setting)
+        case SetCardSetting():
+            return action.accelerator == finding.accelerator and about == card_setting(action.setting)
         case Withdraw() | CheckImage() | Release() | Reset() | Publish():
             return False
     assert_never(action)

@@ -13,7 +13,18 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.action import CheckImage, Engage, Flash, Program, Publish, Release, Reset, RestoreSetting, Withdraw
+from baremetal_acc.model.action import (
+    CheckImage,
+    Engage,
+    Flash,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    RestoreSetting,
+    SetCardSetting,
+    Withdraw,
+)
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.plan import Plan
@@ -43,6 +54,8 @@ def _objections(
         match action:
             case Flash():
                 yield f'{_label(there, action.accelerator)}: only the operator may write its firmware'
+            case SetCardSetting():
+                yield f'{_label(there, action.accelerator)}: only the operator may change its settings'
             case Release() if action.scope is Scope.BMC:
                 yield (
                     f'BMC {action.ref.bmc}: {action.mechanism} has to be released, but only the operator may release '

@@ -171,8 +171,17 @@ def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
 
 
 def _setting(table: toml.Table, setting: CardSetting, words: type[StrEnum]) -> CardSettingDemand | None:
-    found = table.choice(setting, words)
-    return None if found is None else CardSettingDemand(setting=setting, expected=found.value)
+    """Parse what a rule demands of a setting of a card: a word, or a table with the word and whether to restore it."""
+    if not isinstance(table.data.get(setting), dict):
+        found = table.choice(setting, words)
+        return None if found is None else CardSettingDemand(setting=setting, expected=found.value)
+    inner = table.table(setting)
+    found, restores = inner.choice('expect', words), inner.boolean('restore')
+    inner.finish()
+    if found is None:
+        example = f'{setting} = {{ expect = "{next(iter(words))}", restore = true }}'
+        raise inner.error(None, 'expect is missing', f'for example {example}')
+    return CardSettingDemand(setting=setting, expected=found.value, restores=restores is True)
 
 
 def _offer_class(table: toml.Table) -> str | None:

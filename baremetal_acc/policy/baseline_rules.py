@@ -222,10 +222,12 @@ class CardSettingDemand:
     """What a rule demands of one setting of a card.
 
     :ivar expected: the value that every property of the setting has to show.
+    :ivar restores: a plan sets another value back to it, where a mechanism can.
     """
 
     setting: CardSetting
     expected: str
+    restores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

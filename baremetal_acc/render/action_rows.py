@@ -23,6 +23,7 @@ from baremetal_acc.model.action import (
     Reset,
     ResetPurpose,
     RestoreSetting,
+    SetCardSetting,
     Withdraw,
 )
 from baremetal_acc.model.bmc_state import RESTORED_TO
@@ -31,7 +32,7 @@ from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.note import Demanded
 from baremetal_acc.model.plan import Plan
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
-from baremetal_acc.model.subject import Subject, SubjectKind
+from baremetal_acc.model.subject import Subject, SubjectKind, card_setting
 from baremetal_acc.model.verdict import Verdict
 from baremetal_acc.planning.activation import BY_HAND
 from baremetal_acc.render.bmc_settings import shown_before
@@ -89,7 +90,8 @@ def of_job(items: Iterable[Item], labels: Labels) -> tuple[ActionRow, ...]:
     rows = _fitted(
         replace(_row(i.action, labels), action=_restored(i), last=_state(i))
         for i in items
-        if isinstance(i.action, Flash | Program | Engage | Release | RestoreSetting) or i.state is not ItemState.DONE
+        if isinstance(i.action, Flash | Program | Engage | Release | RestoreSetting | SetCardSetting)
+        or i.state is not ItemState.DONE
     )
     return tuple(
         replace(group[0], subject=shortened([r.subject for r in group], 2), number=sum(r.number for r in group))
@@ -127,6 +129,9 @@ def _row(action: Action, labels: Labels) -> ActionRow:
         case Program():
             device, subject = labels.get(action.accelerator, action.accelerator), action.slot
             change = f'{action.expects or ""} -> {action.function} {action.version}'.strip()
+        case SetCardSetting():
+            device, subject = labels.get(action.accelerator, action.accelerator), action.setting
+            change = f'{action.expects or "unknown"} -> {action.value}'
         case Release() | Engage():
             subject = action.mechanism
             device = labels.get(action.accelerator, action.accelerator)
@@ -157,6 +162,8 @@ def word(action: Action) -> str:
             return 'lock'
         case Release():
             return 'unlock'
+        case SetCardSetting():
+            return 'set'
         case Reset(kind=kind) if kind is BY_HAND:
             return 'wait for power cord'
         case Reset(kind=ResetKind.AUX_POWER_CYCLE):
@@ -192,6 +199,9 @@ def _rule(action: Action, labels: Labels, rules: Mapping[tuple[str, Subject], st
         case Program():
             subject = Subject(kind=SubjectKind.FUNCTION, name=action.slot)
             return rules.get((labels.get(action.accelerator, ''), subject), '')
+        case SetCardSetting():
+            mine = (f for f in verdict.findings if f.accelerator == action.accelerator)
+            return next((f.rule for f in mine if f.subject == card_setting(action.setting)), '')
         case Engage():
             whole = action.scope is Scope.BMC
             found = {
@@ -210,7 +220,7 @@ def _rule(action: Action, labels: Labels, rules: Mapping[tuple[str, Subject], st
 
 # ------------------------------------------------------------------------------------------------------------- summaries
 
-_COUNTED = ('flash', 'restore', 'program', RESTORE_SETTING, 'unlock', 'lock', 'publish')
+_COUNTED = ('flash', 'restore', 'program', RESTORE_SETTING, 'set', 'unlock', 'lock', 'publish')
 """The words that a summary counts, in this order."""
 
 

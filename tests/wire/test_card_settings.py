@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.cli.output import documents
 from baremetal_acc.execution.observation import check, observe
 from baremetal_acc.model.card_setting import CardSetting, CardSettingResult
 from baremetal_acc.model.finding import CardSettingFound
@@ -72,6 +73,23 @@ def test_both_properties_of_a_recorded_mode_are_read(recording: Callable[[str], 
     """What is set, and what the last start has reported."""
     (fact,) = judged(recording('nvidia/bluefield3'), 'dpu_mode = "nic"')
     assert [(BIOS, 'Attributes/NicMode', 'dpu'), (OEM, 'Mode', 'dpu')] == [(r.ref.uri, r.field, r.value) for r in fact.readings]
+
+
+def test_the_inventory_document_shows_what_was_read(recording: Callable[[str], Any]) -> None:
+    """For each property, with its resource. A card that was not asked has no such key."""
+    seen = observe(target_of(), tools_of(recording('nvidia/bluefield3'), rules('dpu_mode = "nic"')), NOW)
+    (shown,) = [documents.accelerator(a)['settings'] for a in seen.accelerators]
+    assert {
+        'setting': 'dpu_mode',
+        'bmc': 'host',
+        'uri': OEM,
+        'field': 'Mode',
+        'value': 'dpu',
+        'pending': None,
+        'reason': None,
+    } == shown[1]
+    (plain,) = observe(target_of(), tools_of(recording('nvidia/bluefield3')), NOW).accelerators
+    assert 'settings' not in documents.accelerator(plain)
 
 
 @pytest.mark.parametrize('name', ['dell/r750-h100-bluefield2', 'nvidia/bluefield3', 'dmtf/smartnic'])

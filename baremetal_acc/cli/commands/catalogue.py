@@ -294,7 +294,9 @@ def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
         raise UsageError(argument='--image', what=f'{path} is outside the folders of images', hint=hint)
     if path.suffix != signed_document.SUFFIX:
         what = f'{path} does not end with {signed_document.SUFFIX}: it may be another file'
-        raise UsageError(argument='--image', what=what, hint=f'let signature name a file that ends with {signed_document.SUFFIX}')
+        raise UsageError(
+            argument='--image', what=what, hint=f'let signature name a file that ends with {signed_document.SUFFIX}'
+        )
     return path
 
 

@@ -23,6 +23,7 @@ from baremetal_acc.model.action import (
     Release,
     Reset,
     RestoreSetting,
+    SetCardSetting,
     Withdraw,
 )
 from baremetal_acc.model.bmc_state import RESTORED_TO
@@ -341,6 +342,9 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
             body |= {'subject': a.mechanism, 'field': a.field, 'from': _literal(a.expects), 'to': 'unlocked'}
         case Engage():
             body |= {'subject': a.mechanism, 'field': a.field, 'to': 'locked', 'reset': a.needs.value}
+        case SetCardSetting():
+            body |= {'action': 'set-card-setting', 'subject': a.setting.value, 'field': a.field}
+            body |= {'from': a.expects, 'to': a.value, 'reset': a.needs.value}
         case Flash():
             body |= {'subject': a.component, 'image': a.image, 'from': a.expects, 'to': a.version, 'reset': a.reset.value}
             body |= {'order': a.order, 'restore': a.restore, **_sent(sendings.get(a.ref.bmc))}
@@ -358,7 +362,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
             body |= {'bmc': a.ref.bmc, 'uri': a.ref.uri, 'field': a.field, 'from': a.expects, 'to': RESTORED_TO[a.setting]}
         case Publish():
             pass
-    if isinstance(a, Release | Engage | Flash | Program):
+    if isinstance(a, Release | Engage | Flash | Program | SetCardSetting):
         body |= {'accelerator': a.accelerator, 'device': labels.get(a.accelerator), 'bmc': a.ref.bmc, 'uri': a.ref.uri}
     if isinstance(a, Release | Engage) and a.scope is Scope.BMC:
         # Such a lock belongs to no card, although the action names one.

@@ -8,7 +8,7 @@ from typing import Any
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc.execution import Tools
-from baremetal_acc.model.action import Engage, Flash, Program, Release
+from baremetal_acc.model.action import Engage, Flash, Program, Release, SetCardSetting
 from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Done, Failed, Flow, Job
@@ -169,7 +169,7 @@ def _changed(state: NodeState, job: Job, step: Step) -> NodeState:
 
 def _results(job: Job) -> str:
     """Return what was done, as a text for the history: every write by name, the rest by number."""
-    writes = [_result(i) for i in job.items if isinstance(i.action, Flash | Program)]
+    writes = [_result(i) for i in job.items if isinstance(i.action, Flash | Program | SetCardSetting)]
     engaged = sum(1 for i in job.items if isinstance(i.action, Engage) and i.state is ItemState.DONE)
     return '; '.join([*writes, f'{engaged} {"lock" if engaged == 1 else "locks"} engaged and read back'])
 
@@ -180,5 +180,7 @@ def _result(item: Item) -> str:
             return f'{flash.component} of {flash.accelerator} from {flash.expects} to {flash.version}'
         case Program() as program:
             return f'{program.slot} of {program.accelerator} programmed with {program.function} {program.version}'
+        case SetCardSetting() as setting:
+            return f'{setting.setting} of {setting.accelerator} set from {setting.expects} to {setting.value}'
         case _:
             return ''

@@ -5,7 +5,7 @@
 from dataclasses import replace
 
 from baremetal_acc import execution
-from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset
+from baremetal_acc.model.action import Engage, Flash, Program, Release, Reset, SetCardSetting
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Job
 from baremetal_acc.planning import interference
@@ -53,7 +53,9 @@ def open_locks(job: Job) -> bool:
 
 def touched(job: Job) -> bool:
     """Whether the job has begun to change something."""
-    return any(i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in job.items)
+    return any(
+        i.state.begun and isinstance(i.action, Release | Flash | Program | SetCardSetting | Reset | Engage) for i in job.items
+    )
 
 
 def wrote(job: Job) -> bool:

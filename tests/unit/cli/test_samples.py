@@ -33,7 +33,7 @@ def test_baseline_and_catalogue_parse_and_belong_together(etc):
     """The version that the baseline demands is one that the catalogue has an image for."""
     rules = baseline.parse((etc / 'baseline.toml').read_text(), 'baseline.toml').rules
     images = catalogue.parse((etc / 'catalogue.toml').read_text(), '/etc/baremetal_acc/catalogue.toml')
-    assert ['h100-nodes', 'fpga-functions', 'own-machines', 'tenants'] == [r.name for r in rules]
+    assert ['h100-nodes', 'fpga-functions', 'dpus', 'own-machines', 'tenants'] == [r.name for r in rules]
     wanted = dict(rules[0].firmware or ())['HGX_FW_GPU_*']
     assert wanted in {i.version for i in images}
     assert {'gzip'} <= {i.function for i in images}
