@@ -15,6 +15,7 @@ from baremetal_acc.execution.step_context import StepContext
 from baremetal_acc.model.action import SetCardSetting
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.job_item import ItemState
+from baremetal_acc.planning import known_later
 from baremetal_acc.planning.action_descriptions import describe
 from baremetal_acc.planning.card_settings import is_set, reading_of
 
@@ -32,7 +33,7 @@ def set_card_setting(at: StepContext, action: SetCardSetting) -> Job:
     if reading is None and mechanism is not None and now <= at.job.deadline and now - at.item.since <= tools.patience.settle:
         return at.with_item(replace(at.item, message=_NOT_SHOWN))
     if mechanism is None or reading is None:
-        return at.failed(_NOT_SHOWN)
+        return at.failed(known_later.hidden_by_hold(at.job, at.inventory, action.accelerator) or _NOT_SHOWN)
     running = host_runs(at.job, at.inventory)
     if running is not None:
         return at.failed(running)

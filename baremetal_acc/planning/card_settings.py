@@ -105,7 +105,8 @@ def changes(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[SetCard
             continue
         mine = [r for r in accelerator.settings or () if r.setting is demand.setting and demand.expected in r.sets]
         # Where all of them show the value already, it is set, and takes effect with the reset.
-        for reading in [r for r in mine if not is_set(r, demand.expected)] or mine:
+        waiting = [r for r in mine if r.needs is not ResetKind.NONE]
+        for reading in [r for r in mine if not is_set(r, demand.expected)] or waiting:
             action = SetCardSetting(
                 accelerator=accelerator.id,
                 setting=demand.setting,
@@ -140,15 +141,20 @@ def is_written(reading: CardSettingReading, action: SetCardSetting) -> bool:
 
 
 def not_in_effect(job: Job, inventory: Inventory) -> dict[int, str]:
-    """Return the settings that a job has set and that are not in effect in the end, by position, with what is shown."""
+    """Return the settings that a job has set and that are not in effect in the end, by position, with what is shown.
+
+    Every property of the setting counts, whichever of them was written: one may show what is set, another what is in effect.
+    """
     found = {}
     for position, item in enumerate(job.items):
         action = item.action
         if not isinstance(action, SetCardSetting) or item.state is not ItemState.DONE:
             continue
-        reading = reading_of(action, inventory)
-        if reading is None or (reading.value, reading.pending, reading.reason) != (action.value, None, None):
-            found[position] = f'the BMC accepted it, but {told(reading)}'
+        card = inventory.accelerator(action.accelerator)
+        demand = CardSettingDemand(setting=action.setting, expected=action.value)
+        fact = compared(demand, None if card is None else card.settings)
+        if fact.result is not CardSettingResult.MATCHES:
+            found[position] = f'the BMC accepted it, but {told(next(iter(fact.readings), None))}'
     return found
 
 

@@ -541,7 +541,7 @@ GUARDS = (
     Guard(
         name='power a host on for a lock without holding it',
         file=PLAN,
-        guard='(bool(writes or releases) or would_power_on(draft))',
+        guard='(bool(writes or releases or settings) or would_power_on(draft))',
         gone='bool(writes or releases)',
         tests='tests/unit/planning/test_plan.py::test_a_reset_that_a_lock_needs_powers_no_host_on_that_is_not_held',
     ),
