@@ -83,26 +83,26 @@ class PropertyPlace:
         found = settings_of(reader, document)
         if found is None:
             return None, None, None
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadResource):
             return None, found.ref, f'{found.ref.uri}: {found.reason}'
         pending, why = self._said(found)
         return pending if pending != value else None, found.ref, None if why is None else f'{found.ref.uri}: {why}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class UnreadResource:
     """A resource that is there and could not be read."""
 
     ref: Ref
     reason: str
 
 
-def settings_of(reader: Reader, document: Document) -> Document | Unreadable | None:
+def settings_of(reader: Reader, document: Document) -> Document | UnreadResource | None:
     """Return the Settings of a resource, to which changes of it are written; None where there are none."""
     return linked(reader, at(document.body, '@Redfish.Settings', 'SettingsObject', '@odata.id'))
 
 
-def linked(reader: Reader, link: object) -> Document | Unreadable | None:
+def linked(reader: Reader, link: object) -> Document | UnreadResource | None:
     """Read the resource behind a link; None where there is no link, or no such resource."""
     place = where(link)
     if place is None:
@@ -110,7 +110,7 @@ def linked(reader: Reader, link: object) -> Document | Unreadable | None:
     try:
         return reader.get(place)
     except BmcError as exc:
-        return None if is_not_found(exc) else Unreadable(ref=Ref(bmc=reader.name, uri=place), reason=exc.what[:LONGEST])
+        return None if is_not_found(exc) else UnreadResource(ref=Ref(bmc=reader.name, uri=place), reason=exc.what[:LONGEST])
 
 
 def at(body: object, *path: str | int) -> object:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from baremetal_acc.bmc.driver import Document, Reader, Writer
-from baremetal_acc.card_settings.property_place import PropertyPlace, Unreadable, at, elements, linked, write
+from baremetal_acc.card_settings.property_place import PropertyPlace, UnreadResource, at, elements, linked, write
 from baremetal_acc.errors import BmcError, is_not_found
 from baremetal_acc.locks.property_reading import Readers, where
 from baremetal_acc.locks.property_reading import linked as links_of
@@ -121,13 +121,13 @@ def _adapter(reader: Reader, adapter: Document) -> Iterator[CardSettingReading]:
     functions = list(_functions(reader, at(adapter.body, 'NetworkDeviceFunctions', '@odata.id')))
     shows = any(isinstance(one, Document) and _FUNCTION.is_shown(one) for one in functions)
     for one in functions:
-        if isinstance(one, Unreadable):
+        if isinstance(one, UnreadResource):
             yield _FUNCTION.unread(one.ref, one.reason)
         elif shows:
             yield _FUNCTION.read(reader, one)
 
 
-def _functions(reader: Reader, link: object) -> Iterator[Document | Unreadable]:
+def _functions(reader: Reader, link: object) -> Iterator[Document | UnreadResource]:
     """Read the members of a collection; what is there and cannot be read is named."""
     place = where(link)
     if place is None:
@@ -137,11 +137,11 @@ def _functions(reader: Reader, link: object) -> Iterator[Document | Unreadable]:
         listed = reader.collection(place).body.get('Members')
     except BmcError as exc:
         if not is_not_found(exc):
-            yield Unreadable(ref=ref, reason=exc.what)
+            yield UnreadResource(ref=ref, reason=exc.what)
         return
     uris = tuple(dict.fromkeys(links_of(listed, reader)))
     if len(uris) > MOST:
-        yield Unreadable(ref=ref, reason=f'{len(uris)} members, of which {MOST} were read')
+        yield UnreadResource(ref=ref, reason=f'{len(uris)} members, of which {MOST} were read')
     for uri in uris[:MOST]:
         found = linked(reader, uri)
         if found is not None:

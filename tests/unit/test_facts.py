@@ -79,6 +79,7 @@ MAY_HOLD_PROSE: Mapping[str, str] = {
     'model.attach.Attachment.why': STORED,
     'model.attach.Attached.reasons': STORED,
     'model.bmc_state.UnreadSetting.reason': f'{BMC_SAYS}, or those of the error about it',
+    'model.card_setting.CardSettingReading.reason': f'{BMC_SAYS}, or those of the error about it',
     'model.certificate.CertifiedCustody.reason': OPERATOR_SAYS,
     'model.certificate.CertifiedGap.reason': BMC_SAYS,
     'model.certificate.CertifiedLock.reason': LOCK_SAYS,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from baremetal_acc.bmc.driver import Document, JsonObject, Reader, Writer
-from baremetal_acc.card_settings.property_place import PropertyPlace, Unreadable, at, linked, write
+from baremetal_acc.card_settings.property_place import PropertyPlace, UnreadResource, at, linked, write
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.property_reading import MISSING, Readers
 from baremetal_acc.model.accelerator import Accelerator
@@ -121,7 +121,7 @@ def _system(reader: Reader, system: Document) -> Iterator[CardSettingReading]:
 
 def _linked(reader: Reader, link: object, place: PropertyPlace) -> Iterator[CardSettingReading]:
     found = linked(reader, link)
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadResource):
         yield place.unread(found.ref, found.reason)
     elif found is not None and place.is_shown(found):
         yield place.read(reader, found)
