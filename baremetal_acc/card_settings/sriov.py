@@ -31,7 +31,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
 MOST = 256
-"""NetworkDeviceFunctions of one adapter that are read. Real adapters have up to some sixteen."""
+"""NetworkDeviceFunctions, and Controllers, of one adapter that are read. Real adapters have up to some sixteen."""
 
 _ENABLED = ('ControllerCapabilities', 'VirtualizationOffload', 'SRIOV', 'SRIOVEnabled')
 
@@ -116,8 +116,11 @@ def _shown(reader: Reader, document: Document, place: PropertyPlace) -> Iterator
 
 
 def _adapter(reader: Reader, adapter: Document) -> Iterator[CardSettingReading]:
-    for position in elements(adapter.body, 'Controllers'):
+    controllers = tuple(elements(adapter.body, 'Controllers'))
+    for position in controllers[:MOST]:
         yield from _shown(reader, adapter, _controller(position))
+    if len(controllers) > MOST:
+        yield _controller(MOST).unread(adapter.ref, f'{len(controllers)} controllers, of which {MOST} were read')
     functions = list(_functions(reader, at(adapter.body, 'NetworkDeviceFunctions', '@odata.id')))
     shows = any(isinstance(one, Document) and _FUNCTION.is_shown(one) for one in functions)
     for one in functions:

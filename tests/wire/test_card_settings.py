@@ -145,6 +145,7 @@ def mode(bmc: Any, *, shown: object = ..., started: object = ..., pending: objec
         (['DpuMode'], 'DpuMode', ..., UNREAD),
         ('DpuMode', 'DpuMode', 7, UNREAD),
         ('', 'DpuMode', ..., UNREAD),
+        ('Dpu\x1b[2JMode', 'DpuMode', ..., UNREAD),
     ],
 )
 def test_a_mode_is_met_when_all_that_is_shown_of_it_says_so(
@@ -222,6 +223,7 @@ def adapter(bmc: Any, *enabled: object, functions: tuple[object, ...] = (), pend
         (('false',), (), ..., UNREAD),
         ((0,), (), ..., UNREAD),
         ((False,), ('no',), ..., UNREAD),
+        ((False,) * 257, (), ..., UNREAD),
     ],
 )
 def test_sriov_is_off_when_every_property_that_is_shown_says_so(

@@ -39,7 +39,9 @@ _LONGEST = 80
 
 def _mode(value: object) -> str | None:
     """Put a mode into words. A text that is no known mode is shown as it is: it differs from each mode."""
-    return MODES.get(value, value[:_LONGEST]) if isinstance(value, str) and value.strip() else None
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        return None
+    return MODES.get(value, value[:_LONGEST])
 
 
 class BluefieldMode:

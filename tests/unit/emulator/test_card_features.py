@@ -21,7 +21,7 @@ PARTS = f'{EROT}/{gpu_root_of_trust.COMPONENTS}'
 FEATURES = {
     'gpu-server': ('rot-protected-components', 'write-protect-domains'),
     'twin-server': ('rot-protected-components', 'write-protect-domains'),
-    'dpu': ('external-host-privileges', 'host-privilege-config', 'no-host-privilege-level'),
+    'dpu': ('external-host-privileges', 'host-privilege-config', 'no-host-privilege-level', 'sriov'),
     'csd-server': ('open-lockdown', 'unlocked-fpga'),
 }
 
