@@ -131,7 +131,7 @@ def plan(
         if Part.FUNCTIONS in parts:
             plan_functions(draft, accelerator, wanted)
         if Part.SETTINGS in parts:
-            _plan_settings(draft, accelerator, wanted)
+            _plan_card_settings(draft, accelerator, wanted)
         if Part.UNLOCK in parts:
             release_all_locks(draft, accelerator, wanted)
     complete_bundles(draft, {a.id for a in chosen})
@@ -217,7 +217,7 @@ def _refuse_the_unseen(draft: PlanDraft, baseline: Baseline, node: NodeFacts, ch
             draft.refuse(None, subjects.rule(rule.name), counted)
 
 
-def _plan_settings(draft: PlanDraft, accelerator: Accelerator, wanted: Demands) -> None:
+def _plan_card_settings(draft: PlanDraft, accelerator: Accelerator, wanted: Demands) -> None:
     """Plan the settings of a device that rules want set back, and the resets with which they take effect."""
     for action, reading in card_settings.changes(accelerator, wanted):
         draft.actions.append(action)
