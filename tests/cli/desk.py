@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from tests.cli.imported_once import Command
+
 NEW_GPU = '96.00.74.00.0D'
 NEW_FPGA = '2.1.4'
 
@@ -91,10 +93,14 @@ class Done:
 
 @dataclass(kw_only=True)
 class Desk:
-    """Files in one folder, and the command run there."""
+    """Files in one folder, and the command run there.
+
+    :ivar fresh: start Python for each run, where the start itself is tested; else a server that has imported the command forks.
+    """
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
+    fresh: bool = False
 
     def prepare(self, machine: Any, name: str = 'node-1', **bmc: Any) -> None:
         """All files, for one target."""
@@ -201,15 +207,11 @@ class Desk:
         """
         kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START', 'PYTHONPATH')}
         environ = {**kept, 'HOME': str(self.folder), 'XDG_STATE_HOME': str(self.folder / 'state'), 'COLUMNS': '200'}
-        return subprocess.Popen(
-            [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments],
-            cwd=self.folder,
-            env=environ | self.environ,
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        pipes: dict[str, Any] = {'stdin': subprocess.PIPE, 'stdout': out, 'stderr': subprocess.PIPE}
+        if not self.fresh:
+            return Command(arguments, cwd=self.folder, env=environ | self.environ, **pipes)
+        command = [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments]
+        return subprocess.Popen(command, cwd=self.folder, env=environ | self.environ, text=True, **pipes)
 
     @property
     def options(self) -> tuple[str, ...]:

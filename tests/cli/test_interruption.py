@@ -195,6 +195,7 @@ def test_a_command_that_was_started_in_the_background_ignores_it(desk: Desk, sil
     bmc = silent(lambda method, path: path.endswith('/Systems'))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        desk.fresh = True
         process = desk.start(*VERBS['plan'], *bmc.targets(desk, 'node-1'))
     finally:
         signal.signal(signal.SIGINT, before)

@@ -95,7 +95,7 @@ def _descriptors(asked: dict[str, Any], terminal: int | None) -> None:
             os.close(opened)
 
 
-def _streams(encoding: str | None) -> None:
+def open_streams(encoding: str | None) -> None:
     """Open the three streams on the descriptors as Python does when it starts."""
     for number, name in enumerate(('stdin', 'stdout', 'stderr')):
         try:
@@ -192,7 +192,7 @@ def _become(asked: dict[str, Any], terminal: int | None) -> int:
     if asked['executed']:
         words = [os.fsencode(word) for word in asked['arguments']]
         os.execve(sys.executable, [os.fsencode(sys.executable), b'-m', PROGRAMS[program].encode(), *words], os.environ)
-    _streams(asked['encoding'])
+    open_streams(asked['encoding'])
     if asked['absent']:
         _without(asked['absent'])
     if asked['clock'] is not None:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conductor dies while it closes the locks that an interrupted step left open, or again as soon as it has restarted.
 
-Only ``BAREMETAL_ACC_SOAK=1`` tries the second death at every point; otherwise one point is tried.
+Only ``BAREMETAL_ACC_SOAK=1`` tries each first death, and the second one at every point; otherwise every second first death is tried,
+and one second one.
 """
 
 import os
@@ -10,12 +11,12 @@ import os
 from baremetal_acc.model.action import Stage
 from baremetal_acc_ironic.periodics import recovery
 from tests.ironic.crashing import CrashCase, Mortal, every_point
-from tests.ironic.points import FLASH, RECOVERY
+from tests.ironic.points import FLASH, RECOVERY, step_of
 
 SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
 
 
-@every_point(RECOVERY)
+@every_point(RECOVERY, step=step_of(RECOVERY))
 class TestRecovery(CrashCase):
     """The card is written, Ironic fails the cleaning meanwhile, and the locks are being closed when it dies."""
 

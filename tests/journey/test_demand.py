@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from tests.cli.imported_once import Command
 from tests.journey.api import Node, Services
 from tests.journey.conftest import Enrol
 from tests.journey.test_pools import AES, GZIP, Operator, claim, held
@@ -126,18 +127,13 @@ class Watched(Operator):
 
     def run(self, *arguments: str) -> Any:
         """Run ``pool demand ...`` and give its document."""
-        command = [sys.executable, '-m', 'baremetal_acc.cli.main', 'pool', 'demand', *arguments]
-        done = subprocess.run(
-            [*command, '--config-file', 'acc.conf', '-f', 'json'],
-            cwd=self.folder,
-            env={'PATH': os.environ['PATH'], 'HOME': str(self.folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert 0 == done.returncode, done.stderr
-        return json.loads(done.stdout)
+        command = ['pool', 'demand', *arguments, '--config-file', 'acc.conf', '-f', 'json']
+        environ = {'PATH': os.environ['PATH'], 'HOME': str(self.folder)}
+        pipes: dict[str, Any] = {'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
+        with Command(command, cwd=self.folder, env=environ, **pipes) as process:
+            out, err = process.communicate(timeout=60)
+        assert 0 == process.returncode, err
+        return json.loads(out)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import uuid
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.cli.imported_once import Command
 from tests.cli.test_schemas import closed
 from tests.journey.api import Node, Services
 from tests.journey.conftest import Enrol
@@ -59,19 +59,15 @@ class Operator:
         """The pool file."""
         (self.folder / 'pools.toml').write_text('\n'.join(['format = 1', *lines]) + '\n')
 
-    def start(self, *arguments: str, program: Sequence[str] = ('-m', 'baremetal_acc.cli.main')) -> subprocess.Popen[str]:
-        """Start ``pool ...``."""
-        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG')}
-        command = [sys.executable, *program, 'pool', *arguments]
-        return subprocess.Popen(
-            [*command, '--config-file', 'acc.conf', '--pools', 'pools.toml'],
-            cwd=self.folder,
-            env=kept | {'HOME': str(self.folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *arguments: str, program: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start ``pool ...``.
+
+        :param program: a program of Python in place of the command, and its arguments.
+        """
+        environ = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG')} | {'HOME': str(self.folder)}
+        command = ['pool', *arguments, '--config-file', 'acc.conf', '--pools', 'pools.toml']
+        pipes: dict[str, Any] = {'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
+        return Command([*program[1:], *command], cwd=self.folder, env=environ, program=(*program, None)[0], **pipes)
 
     def pool(self, *arguments: str, **more: Any) -> tuple[int, Any, str]:
         """Run ``pool ... -f json``: exit code, document, what it said."""
