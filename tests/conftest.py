@@ -40,13 +40,22 @@ LEFT_OUT += ('tests.cyborg.left_out',)
 """Who tells, by ``told()``, what takes too long for every run."""
 
 
-LONG = ('tests/journey/', 'tests/mutants/test_guards.py', 'tests/ironic/test_crash_', 'tests/faults/', 'tests/malicious/')
+LONG = ('tests/journey/', 'tests/mutants/test_guards.py', 'tests/ironic/', 'tests/cli/', 'tests/faults/', 'tests/malicious/')
+LONG += ('tests/wire/test_ipmi_', 'tests/race/', 'tests/hostile/', 'tests/unit/test_histories.py')
 """Files that take longest, in the order in which they are begun. Begun last, they kept one core idle for minutes."""
+
+SHORT = ('tests/unit/',)
+"""Files of a second or two, which are begun last: all cores have something to do to the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first (``--no-loadscope-reorder`` lets that stand); the tests of a file keep their order."""
-    items.sort(key=lambda item: next((n for n, begin in enumerate(LONG) if item.nodeid.startswith(begin)), len(LONG)))
+
+    def turn(item: pytest.Item) -> int:
+        otherwise = len(LONG) + item.nodeid.startswith(SHORT)
+        return next((n for n, begin in enumerate(LONG) if item.nodeid.startswith(begin)), otherwise)
+
+    items.sort(key=turn)
 
 
 @pytest.fixture(scope='session')

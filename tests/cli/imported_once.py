@@ -4,11 +4,11 @@
 
 Interpreter, imports and the search for plugins take a second of a core, which is more than most commands of the tests take for
 their work. What is started is a process of its own nevertheless: it has its arguments, folder, environment, descriptors and
-signals, and is a child of the process that asked for it, so that :class:`subprocess.Popen` waits for it and reads its exit code.
+signals, and is a child of the process that asked for it: :class:`subprocess.Popen` waits for it, and reads its exit code.
 
-This file is also the program of the server, which has no threads. It gets lines of JSON with three descriptors on a socket, forks
-a process that forks the command, waits for the first one, and answers with the number of the second one. Meanwhile the process
-that asked gets the orphans of its descendants (``PR_SET_CHILD_SUBREAPER``): so the command becomes its child.
+This file is also the program of the server, which has no threads. It gets lines of JSON with three descriptors on a socket,
+forks a process that forks the command, waits for the first one, and answers with the number of the second one. Meanwhile the
+process that asked gets the orphans of its descendants (``PR_SET_CHILD_SUBREAPER``): so the command becomes its child.
 """
 
 import atexit

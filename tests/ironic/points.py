@@ -11,7 +11,7 @@ RECOVERY = 13
 ATTACH = 75
 
 STEPS = {FLASH: 3, RESTORE: 4, SERVICE: 4, RECOVERY: 2}
-"""Of each flow ``make test`` takes every second, third or fourth save: what the others have is much the same as what a flash has."""
+"""Of each flow ``make test`` takes every second to fourth save: what the others have is much the same as what a flash has."""
 
 
 def step_of(points: int) -> int:

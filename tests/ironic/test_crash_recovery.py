@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conductor dies while it closes the locks that an interrupted step left open, or again as soon as it has restarted.
 
-Only ``BAREMETAL_ACC_SOAK=1`` tries each first death, and the second one at every point; otherwise every second first death is tried,
-and one second one.
+Only ``BAREMETAL_ACC_SOAK=1`` tries a death at each point, and the second one, too; otherwise a death at every second point is
+tried, and one second death.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guards that a run takes out, and those that it omits for want of time: every eighth one with quick tests is taken out, and
-the soak takes out all others."""
+"""The guards that a run takes out, and those that it omits for want of time: every eighth one with quick tests is taken out,
+and the soak takes out all others."""
 
 import os
 
