@@ -205,7 +205,7 @@ class Desk:
 
         :param out: where it prints to.
         """
-        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START', 'PYTHONPATH')}
+        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'PYTHONPATH')}
         environ = {**kept, 'HOME': str(self.folder), 'XDG_STATE_HOME': str(self.folder / 'state'), 'COLUMNS': '200'}
         pipes: dict[str, Any] = {'stdin': subprocess.PIPE, 'stdout': out, 'stderr': subprocess.PIPE}
         if not self.fresh:

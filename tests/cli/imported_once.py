@@ -47,7 +47,10 @@ class _Server:
             for end in (self._socket, theirs):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LINE)
             command = [sys.executable, '-m', 'tests.cli.imported_once', str(theirs.fileno())]
-            self._process = subprocess.Popen(command, cwd=TREE, env=environ, pass_fds=[theirs.fileno()])
+            null = subprocess.DEVNULL
+            self._process = subprocess.Popen(
+                command, cwd=TREE, env=environ, stdin=null, stdout=null, pass_fds=[theirs.fileno()]
+            )
         atexit.register(self._stop)
 
     def _stop(self) -> None:
@@ -61,12 +64,14 @@ class _Server:
             assert 0 == self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             try:
                 socket.send_fds(self._socket, [json.dumps(asked).encode()], list(descriptors))
-                return int(self._socket.recv(20))
+                answer = self._socket.recv(20)
+                assert answer, 'the server of the command has ended'
+                return int(answer)
             finally:
                 self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-_servers: dict[tuple[tuple[str, str], ...], _Server] = {}
+_servers: dict[tuple[int, tuple[tuple[str, str], ...]], _Server] = {}
 _making = threading.Lock()
 
 
@@ -74,7 +79,7 @@ def _server(environ: dict[str, str]) -> _Server:
     kept = {k: v for k, v in environ.items() if k in ('PATH', 'LANG') or k.startswith(('LC_', 'PYTHON'))}
     # .ci/run looks for what outlives it by this.
     kept |= {k: v for k, v in os.environ.items() if k == 'BAREMETAL_ACC_CI_RUN'}
-    key = tuple(sorted(kept.items()))
+    key = (os.getpid(), tuple(sorted(kept.items())))  # a process that was forked has a server of its own
     with _making:
         if key not in _servers:
             _servers[key] = _Server(kept)
@@ -120,7 +125,7 @@ def _become(asked: dict[str, Any], descriptors: Sequence[int]) -> int:
     os.chdir(asked['folder'])
     os.environ.clear()
     os.environ.update(asked['environ'])
-    serve.open_streams(None)
+    serve.open_streams(sys.stdout.encoding, sys.stdout.errors or 'strict')
     sys.path[0] = asked['folder']
     sys.argv = [asked['program'] or str(main.__file__), *asked['arguments']]
     signal.signal(signal.SIGINT, signal.default_int_handler)

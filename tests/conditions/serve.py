@@ -95,8 +95,11 @@ def _descriptors(asked: dict[str, Any], terminal: int | None) -> None:
             os.close(opened)
 
 
-def open_streams(encoding: str | None) -> None:
-    """Open the three streams on the descriptors as Python does when it starts."""
+def open_streams(encoding: str | None, errors: str = 'strict') -> None:
+    """Open the three streams on the descriptors as Python does when it starts.
+
+    :param errors: what happens to characters that the encoding does not have; standard error shows those escaped.
+    """
     for number, name in enumerate(('stdin', 'stdout', 'stderr')):
         try:
             os.fstat(number)
@@ -105,9 +108,9 @@ def open_streams(encoding: str | None) -> None:
             setattr(sys, name, None)
             continue
         buffered = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
-        errors = 'backslashreplace' if number == 2 else 'strict'
         line = number == 2 or raw.isatty()
-        setattr(sys, name, io.TextIOWrapper(buffered, encoding or 'utf-8', errors, line_buffering=line))
+        how = 'backslashreplace' if number == 2 else errors
+        setattr(sys, name, io.TextIOWrapper(buffered, encoding or 'utf-8', how, line_buffering=line))
         setattr(sys, f'__{name}__', getattr(sys, name))
 
 
