@@ -33,6 +33,9 @@ NO_DEPLOY = compat.NO_DEPLOY_NAME
 """Deploy interface that images nothing."""
 
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
+CURRENT = {f'host/HGX_FW_GPU_{number}': GPU_NEW for number in (0, 1)}
+"""Versions of a machine that is at the baseline from the start: its cleaning, which is not the subject, writes nothing."""
+
 POLLS = 400
 
 RULES = """\

@@ -7,10 +7,10 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from ironic.common import states
@@ -24,7 +24,7 @@ from baremetal_acc.model.job import Flow, Job
 from baremetal_acc_ironic.state import node_state, node_store
 from baremetal_acc_ironic.state.node_state import StartAllowed
 from baremetal_acc_ironic.steps import host_hold, runner
-from tests.ironic.case import GPU_NEW, IronicCase
+from tests.ironic.case import CURRENT, GPU_NEW, IronicCase
 
 EVIL = build_image(model='h100', component='gpu', version=GPU_NEW, seed='evil')
 WAITS = (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
@@ -37,7 +37,7 @@ class InterferenceCase(IronicCase):
     def _patching(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch = monkeypatch
 
-    parameters: Mapping[str, Any] = {'gpus': 2, 'flash_seconds': 0.6, 'reset_seconds': 0.05}
+    parameters: ClassVar[dict[str, Any]] = {'gpus': 2, 'flash_seconds': 0.6, 'reset_seconds': 0.05}
 
     def host(self) -> str:
         """The machine's truth: its power."""
@@ -204,6 +204,8 @@ class TestCleaning(InterferenceCase):
 class TestUnlocked(InterferenceCase):
     """A node at the baseline whose cards an operator has unlocked: the host is left off."""
 
+    parameters = InterferenceCase.parameters | {'versions': CURRENT}
+
     def setUp(self) -> None:
         super().setUp()
         self.clean()
@@ -353,6 +355,8 @@ class TestRamdisk(InterferenceCase):
 class TestFailed(InterferenceCase):
     """A deploy that fails since locks do not close leaves the host off, and nobody looks before the next one."""
 
+    parameters = InterferenceCase.parameters | {'versions': CURRENT}
+
     def setUp(self) -> None:
         super().setUp()
         self.clean()
@@ -391,6 +395,8 @@ class TestFailed(InterferenceCase):
 
 class TestServed(InterferenceCase):
     """A service of a node that a tenant has finds locks open that a restart of its host has lost."""
+
+    parameters = InterferenceCase.parameters | {'versions': CURRENT}
 
     def test_cards_that_are_found_open_to_a_running_host_are_exposed(self) -> None:
         """They are closed later; the host is not started before, and the cards are written again once the node is ours."""
@@ -461,7 +467,7 @@ class TestFunctions(InterferenceCase):
     """An FPGA whose slots are programmed."""
 
     product = 'fpga-server'
-    parameters: Mapping[str, Any] = {'flash_seconds': 0.6, 'reset_seconds': 0.05}
+    parameters: ClassVar[dict[str, Any]] = {'gpus': 2, 'flash_seconds': 0.6, 'reset_seconds': 0.05}
 
     def test_a_tenant_that_programs_a_slot_meanwhile_exposes_the_card(self) -> None:
         """Its function is not the baseline's when the job ends, or is and is not what we wrote."""

@@ -13,7 +13,7 @@ from ironic.conductor import manager as conductor_manager
 from baremetal_acc_ironic.periodics import recovery
 from baremetal_acc_ironic.state import node_store, provision_state
 from baremetal_acc_ironic.steps import runner
-from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
+from tests.ironic.case import CURRENT, GPU_NEW, GPU_OLD, IronicCase
 
 UPDATE = {'step': 'update_accelerator_firmware'}
 GPU_0 = 'host/HGX_FW_GPU_0'
@@ -86,6 +86,8 @@ class TestRestart(JobCase):
 
 class TestAbort(JobCase):
     """Steps that write cannot be cut off; what Ironic does around them is lived through."""
+
+    parameters = JobCase.parameters | {'versions': CURRENT}
 
     def setUp(self) -> None:
         super().setUp()
