@@ -220,6 +220,16 @@ class TestDenyList(DenyListCase):
         self.round()
         assert [GPU, GPU] == self.offers()
 
+    def test_a_conductor_that_starts_without_a_readable_catalogue_releases_nothing(self) -> None:
+        """It knows no deny list yet; what another one has withdrawn stays withdrawn."""
+        self.cleaned()
+        self.deny()
+        self.round()
+        self.write('format = 1\n[[image')
+        deny_list._CONDUCTORS.pop(self.service)
+        self.round(rescan=True)
+        assert ([], 2) == (self.offers(), len(self.node_state.denied))
+
     def test_placement_that_is_down_is_asked_again_in_the_next_round(self) -> None:
         """Nothing is stored as withdrawn before it is."""
         self.cleaned()
