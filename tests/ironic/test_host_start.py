@@ -23,7 +23,7 @@ from baremetal_acc_ironic.power import PowerRefused
 from baremetal_acc_ironic.state import node_store
 from baremetal_acc_ironic.steps import read_only, wall_clock
 from tests.ironic.api import LESSEE, is_refused
-from tests.ironic.case import CURRENT, NO_DEPLOY, TYPE
+from tests.ironic.case import NO_DEPLOY, TYPE
 from tests.ironic.test_api import (
     LESSEE_ADMIN,
     LESSEE_MEMBER,
@@ -41,7 +41,7 @@ LESSEE_MANAGER = who('manager,member,reader', project=LESSEE)
 class StartCase(ApiCase):
     """A machine whose host is off and whose cards are open, and the API before it."""
 
-    parameters = {'gpus': 2, 'versions': CURRENT}  # noqa: RUF012
+    parameters = {'gpus': 2}  # noqa: RUF012
 
     def setUp(self) -> None:
         super().setUp()
