@@ -2401,13 +2401,6 @@ GUARDS = (
         tests='tests/wire/test_provider_sweep.py',
     ),
     Guard(
-        name='end the deny list when the catalogue cannot be read',
-        file=DENY_LIST,
-        guard='        rounds.error = str(exc)\n        return rounds.images\n',
-        gone='        rounds.error = str(exc)\n        return ()\n',
-        tests=f'{DENY_LIST_TESTS}::test_a_conductor_that_starts_without_a_readable_catalogue_releases_nothing',
-    ),
-    Guard(
         name='compare no stored inventory with the deny list while the catalogue stays as it is',
         file=DENY_LIST,
         guard='    if (is_changed or time.monotonic() >= rounds.due) and',
