@@ -261,7 +261,7 @@ def help_with_the_core_only(verbs: list[str]) -> dict[str, tuple[int, str]]:
             allowed.add(module)
     seen = ','.join(allowed - {'baremetal_acc_ironic'})
     command = [sys.executable, '-W', 'ignore', '-c', CORE_ONLY, seen, *verbs]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert 0 == run.returncode, run.stderr
     found = re.findall(r'(.*?)^=== (-?\d+) (.*?)$', run.stdout, re.MULTILINE | re.DOTALL)
     return {words: (int(code), printed) for printed, code, words in found}
