@@ -108,10 +108,7 @@ def load(node: Any) -> NodeState:
     if stored is None:
         return NodeState()
     if not isinstance(stored, dict) or stored.get('format') != FORMAT:
-        raise StaleJob(
-            f'node {node.uuid}: {PLACE} has another format than {FORMAT}',
-            hint=_HINT,
-        )
+        raise StaleJob(f'node {node.uuid}: {PLACE} has another format than {FORMAT}', hint=_HINT)
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
