@@ -152,12 +152,7 @@ class Conductor:
             clean_step={'interface': 'firmware', 'step': 'update', 'priority': 0},
             disable_power_off=False,
             provision_updated_at=self._utcnow(True),
-            console_interface='no-console',
             firmware_interface='redfish',
-            management_interface='redfish',
-            power_interface='redfish',
-            raid_interface='no-raid',
-            vendor_interface='no-vendor',
         )
 
     def begin(self, images: Sequence[tuple[str, str]]) -> None:

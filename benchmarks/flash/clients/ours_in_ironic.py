@@ -242,7 +242,12 @@ def _node(conductor: Conductor, number: int, bmc: dict[str, Any], parallel: int)
         provision_state=states.CLEANING,
         target_provision_state=states.AVAILABLE,
         clean_step={'interface': 'firmware', 'step': 'reconcile_accelerators', 'priority': 90},
+        console_interface='no-console',
         firmware_interface='redfish-acc',
+        management_interface='redfish',
+        power_interface='redfish',
+        raid_interface='no-raid',
+        vendor_interface='no-vendor',
     )
 
 
