@@ -291,7 +291,7 @@ def test_a_spoilt_state_is_named_and_not_taken(tmp_path, path, value, told):
         life(tmp_path)
     assert str(caught.value).startswith(f'{file}: ')
     assert told in str(caught.value)
-    assert str(caught.value).endswith('; use another directory or remove the file')
+    assert str(caught.value).endswith('(use another directory, or remove the file)')
 
 
 def test_the_program_ends_with_a_line_where_its_state_is_spoilt(started, tmp_path):
@@ -304,7 +304,7 @@ def test_the_program_ends_with_a_line_where_its_state_is_spoilt(started, tmp_pat
     process = started('--ipmi').process
     _, err = process.communicate(timeout=20)
     assert 1 == process.returncode
-    assert f'emulate: cannot serve: {file}: the stored IPMI user 2 is not valid; ' in err.decode()
+    assert f'emulate: cannot serve: {file}: the stored IPMI user 2 is not valid (use another directory' in err.decode()
     assert 1 == len(err.decode().splitlines())
     assert document == json.loads(file.read_text())
 
