@@ -14,6 +14,8 @@ class TestFlash(CrashCase):
     def test_these_are_all_points(self) -> None:
         """A save that is new is a point that is new; every stage has some, and the image is sent once."""
         saves = self.undisturbed().saves
-        assert {stage.name for stage in Stage} - {Stage.RESTART_BMC.name, Stage.REENGAGE.name} <= set(saves)
+        # A flash restarts no BMC and restores no settings of it (tests/faults/test_setting_restores.py crashes that).
+        others = {Stage.RESTART_BMC.name, Stage.REENGAGE.name, Stage.SETTINGS.name}
+        assert {stage.name for stage in Stage} - others <= set(saves)
         assert 1 == len(self.pushes)
         self.right()
