@@ -17,6 +17,8 @@ from baremetal_acc.images.trust import chains
 from baremetal_acc.images.trust.keys import MAX_SIZE, UNREADABLE, fingerprint
 from baremetal_acc.images.trust.signature import Trust
 
+_HINT = 'name files with Ed25519 public keys or CA certificates in PEM, or a folder of such files'
+
 _SUFFIXES = ('.pem', '.crt', '.pub')
 """Suffixes of the files that are read in a folder of trust roots."""
 
@@ -36,7 +38,7 @@ def trust(paths: Sequence[Path], threshold: int = 1) -> Trust:
         text = _read(path)
         blocks = list(_PEM.finditer(text))
         if not blocks:
-            raise DocumentError(path=str(path), what='contains neither a public key nor a certificate in PEM')
+            raise DocumentError(path=str(path), what='contains neither a public key nor a certificate in PEM', hint=_HINT)
         for block in blocks:
             line = text.count('\n', 0, block.start()) + 1
             try:
@@ -55,7 +57,7 @@ def trust(paths: Sequence[Path], threshold: int = 1) -> Trust:
                     case _:
                         raise ValueError('neither a public key nor a certificate')
             except UNREADABLE as exc:
-                raise DocumentError(path=str(path), line=line, what=f'not a trust root: {exc}') from None
+                raise DocumentError(path=str(path), line=line, what=f'not a trust root: {exc}', hint=_HINT) from None
     found = Trust(keys=keys, authorities=tuple(authorities), threshold=threshold)
     if threshold > 1 and threshold > (known := len(found.roots)):
         raise too_few(threshold, known)
@@ -92,7 +94,8 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             ) from exc
         found = sorted(p for p in map(path.joinpath, names) if p.suffix in _SUFFIXES and not p.name.startswith('.'))
         if not found:
-            raise DocumentError(path=str(path), what=f'contains no trust root: no file name ends with {", ".join(_SUFFIXES)}')
+            what = f'contains no trust root: no file name ends with {", ".join(_SUFFIXES)}'
+            raise DocumentError(path=str(path), what=what, hint=_HINT)
         for one in found:
             if one.is_symlink():
                 _check_around(one)
