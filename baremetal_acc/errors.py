@@ -82,7 +82,7 @@ class DocumentError(AccError):
     """A document of the operator (baseline, catalogue, BMC list) is wrong."""
 
     def __init__(self, *, path: str, what: str, line: int | None = None, hint: str | None = None) -> None:
-        what = _printable(what)
+        what = printable(what)
         self.path = path
         self.line = line
         self.what = what
@@ -328,7 +328,7 @@ class CertificateInvalid(AccError):
     kind: ClassVar[str] = 'malformed'
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.what = _printable(what)
+        self.what = printable(what)
         super().__init__(self.what if where is None else f'{where}: {self.what}', hint=hint)
 
 
@@ -390,6 +390,6 @@ class PlacementRefused(PlacementError):
     """Placement refused a request, and waiting does not help (roles, unknown class, microversion)."""
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text with unprintable and control characters escaped, for terminals: documents may come from anywhere."""
     return text if text.isprintable() else ''.join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -22,7 +22,7 @@ from baremetal_acc.demo.screen import ClaimFailed, Screen
 from baremetal_acc.demo.service_process import ServiceFailed, interrupt_on_signals
 from baremetal_acc.demo.services import Services
 from baremetal_acc.demo.story import Story
-from baremetal_acc.errors import UsageError
+from baremetal_acc.errors import UsageError, printable
 
 PRODUCT = 'acc-server'
 FLASH_SECONDS = '1.5'
@@ -45,8 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         state = _folder(arguments.state)
     except UsageError as exc:
-        line = ''.join(one if one.isprintable() else repr(one)[1:-1] for one in str(exc))
-        print(f'baremetal-acc: error: {line}', file=sys.stderr)
+        print(f'baremetal-acc: error: {printable(str(exc))}', file=sys.stderr)
         return 2
     with Screen(state / 'story.txt') as screen:
         screen.say(f'State and logs: {state}')
